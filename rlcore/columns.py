@@ -1,0 +1,91 @@
+"""Nested observations and actions as flat columns with dotted names.
+
+An observation of a plain space travels as one array. One of a Dict or Tuple space travels as a flat dictionary from
+dotted leaf name (``camera``, ``arm.joints``, ``0``) to array; in a table of columns its leaves are ``obs.camera`` and
+so on. These functions are the only place that knows both forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+#: One array for a plain space, ``{dotted leaf name: array}`` for a nested one.
+Columns = Array | dict[str, Array]
+
+
+def leaf_spaces(space: gymnasium.Space[Any]) -> dict[str, gymnasium.Space[Any]]:
+    """The leaves of ``space`` by dotted name; a plain space is its own only leaf, named ``""``."""
+    return dict(_walk_space(space, ""))
+
+
+def _walk_space(space: gymnasium.Space[Any], prefix: str) -> Iterator[tuple[str, gymnasium.Space[Any]]]:
+    if isinstance(space, gymnasium.spaces.Dict):
+        children = list(space.spaces.items())
+    elif isinstance(space, gymnasium.spaces.Tuple):
+        children = [(str(i), child) for i, child in enumerate(space.spaces)]
+    else:
+        yield prefix, space
+        return
+    for name, child in children:
+        yield from _walk_space(child, f"{prefix}.{name}" if prefix else str(name))
+
+
+def column_name(base: str, leaf: str) -> str:
+    """``obs`` and ``camera`` give ``obs.camera``; ``obs`` and ``""`` give ``obs``."""
+    return f"{base}.{leaf}" if leaf else base
+
+
+def to_table(base: str, value: Columns) -> dict[str, Array]:
+    """``value`` as named columns: ``{"obs": a}`` or ``{"obs.camera": a, ...}``."""
+    if isinstance(value, dict):
+        return {column_name(base, leaf): array for leaf, array in value.items()}
+    return {base: value}
+
+
+def from_table(base: str, table: Mapping[str, Array]) -> Columns:
+    """The inverse of :func:`to_table`; ``KeyError`` where the table has no such column."""
+    if base in table:
+        return table[base]
+    prefix = base + "."
+    leaves = {name[len(prefix) :]: array for name, array in table.items() if name.startswith(prefix)}
+    if not leaves:
+        raise KeyError(base)
+    return leaves
+
+
+def has_column(base: str, table: Mapping[str, Array]) -> bool:
+    """Whether the table holds ``base`` as a plain or a nested column."""
+    return base in table or any(name.startswith(base + ".") for name in table)
+
+
+def map_columns(function: Callable[[Array], Array], value: Columns) -> Columns:
+    """``function`` applied to each leaf."""
+    if isinstance(value, dict):
+        return {leaf: function(array) for leaf, array in value.items()}
+    return function(value)
+
+
+def length(value: Columns) -> int:
+    """The number of rows."""
+    return len(next(iter(value.values()))) if isinstance(value, dict) else len(value)
+
+
+def take(value: Columns, index: Any) -> Columns:
+    """The rows at ``index`` (anything numpy indexes with) of every leaf."""
+    if isinstance(value, dict):
+        return {leaf: array[index] for leaf, array in value.items()}
+    return np.asarray(value[index])
+
+
+def empty_columns(space: gymnasium.Space[Any], shape: tuple[int, ...]) -> Columns:
+    """Uninitialised arrays of leading shape ``shape`` for the leaves of ``space``, in their own dtypes."""
+    leaves = {
+        leaf: np.empty((*shape, *(child.shape or ())), child.dtype) for leaf, child in leaf_spaces(space).items()
+    }
+    return leaves[""] if set(leaves) == {""} else leaves

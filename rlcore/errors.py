@@ -1,0 +1,75 @@
+"""Every exception that rlcore raises on purpose.
+
+A ``UserError`` is something the user can mend: the command line prints its message, a line or a few, and exits with
+code 2. Anything else that escapes is a fault of the program and keeps its trace.
+"""
+
+from __future__ import annotations
+
+
+class RlcoreError(Exception):
+    """Root of rlcore's own exceptions."""
+
+
+class UserError(RlcoreError):
+    """Input that the user can correct; the message says how."""
+
+
+class ConfigError(UserError):
+    """A config that is no YAML, has an unknown key, or a value of the wrong type."""
+
+
+class PluginError(UserError):
+    """A part that was asked for by name cannot be had."""
+
+
+class UnknownPluginError(PluginError):
+    """No installed distribution provides the name."""
+
+
+class BrokenPluginError(PluginError):
+    """The name is provided, but importing it fails; the cause is chained."""
+
+
+class AmbiguousPluginError(PluginError):
+    """Two distributions provide the name, and the request does not say whose is meant."""
+
+
+class InvalidPluginError(PluginError):
+    """What a name or an import path leads to is not of the kind that was asked for."""
+
+
+class SpaceError(UserError):
+    """A space that a policy graph, an environment adapter or a filter cannot handle."""
+
+
+class OptimizerError(UserError):
+    """An optimizer was given a policy graph or settings that it cannot work with."""
+
+
+class EnvError(UserError):
+    """An environment raised or broke its contract; names the environment, its index and the step."""
+
+
+class CheckpointError(UserError):
+    """A checkpoint that is incomplete, too new, or asks for code to be run."""
+
+
+class RunFolderError(UserError):
+    """A run folder that exists already, or that is none."""
+
+
+class BatchError(RlcoreError):
+    """A batch whose columns do not fit together."""
+
+
+class NonFiniteError(RlcoreError):
+    """Losses or gradients stayed NaN or infinite for longer than the bound."""
+
+
+class WorkerLost(RlcoreError):
+    """A worker died or cannot be reached; ``handle`` is the one that was called."""
+
+    def __init__(self, handle: object, cause: str = "") -> None:
+        super().__init__(f"worker {handle} was lost{': ' + cause if cause else ''}")
+        self.handle = handle

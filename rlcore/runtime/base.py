@@ -1,0 +1,81 @@
+"""The small contract between driver programs and the engine that runs their workers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+Ref = Any
+Tree = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a worker needs: CPUs, GPUs (fractions are allowed) and custom resources by name."""
+
+    cpus: float = 0.0
+    gpus: float = 0.0
+    custom: Mapping[str, float] = field(default_factory=dict)
+
+
+class Handle(Protocol):
+    """A worker. Calls on one handle run in the order submitted."""
+
+    def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
+        """Calls ``method``; gives one reference, or a tuple of ``returns`` of them.
+
+        References among ``args`` arrive as their values. What crosses is a read-only snapshot.
+        """
+        ...
+
+
+class Runtime(ABC):
+    """Runs workers. Optimizers call this and nothing below it; nothing reads a clock but ``now()``."""
+
+    @abstractmethod
+    def spawn(self, build: Callable[[], Any], resources: Resources = Resources()) -> Handle:
+        """Starts a worker around the object that ``build()`` (picklable) returns."""
+
+    @abstractmethod
+    def get(self, refs: Any) -> Any:
+        """The value of a reference, or the list of values of a sequence of them.
+
+        An exception in the worker is raised here as itself; a lost worker is ``WorkerLost``.
+        """
+
+    @abstractmethod
+    def put(self, value: Any) -> Ref:
+        """A reference to a snapshot of ``value``."""
+
+    @abstractmethod
+    def wait(self, refs: Sequence[Ref], n: int = 1, timeout: float | None = None) -> tuple[list[Ref], list[Ref]]:
+        """``(ready, pending)`` once ``n`` are ready or ``timeout`` seconds have passed."""
+
+    @abstractmethod
+    def kill(self, handle: Handle) -> None:
+        """Ends a worker; what was in flight on it is lost."""
+
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds, from an arbitrary origin."""
+
+    @abstractmethod
+    def capacity(self) -> Resources:
+        """What there is in all."""
+
+    @abstractmethod
+    def child(self) -> Runtime:
+        """A runtime, picklable, for a worker that drives workers of its own."""
+
+    @abstractmethod
+    def reduce(self, refs: Sequence[Ref], counts: Sequence[Mapping[str, float]]) -> Ref:
+        """A reference to the average of trees ``{key: {name: array}}``, weighted by ``counts[i][key]``.
+
+        A tree without a key, or with a count of 0 for it, takes no part in that key's average.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Ends all workers of this runtime; may be called twice."""
