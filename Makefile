@@ -1,0 +1,104 @@
+# `make demo` and `make test` are the two to know. Each target works on a clean clone; what is installed once is not
+# installed again until a pyproject.toml or constraints.txt changes.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help install demo test lint unit learning docs bench clean
+
+# The first of these that runs and is new enough; the pinned versions are tested with 3.11.
+PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,$(shell \
+  $(python) -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1 && echo $(python))))
+
+VENV := .venv
+BIN := $(VENV)/bin
+BENCH := .venv-bench
+TORCH := torch==2.13.0
+BUILD := hatchling editables
+TOOLS := mkdocs-material mypy pytest-timeout pytest-xdist ruff types-PyYAML
+
+KERNEL := pyproject.toml constraints.txt
+DEMO_PLUGINS := plugins/rlcore-gym plugins/rlcore-torch plugins/rlcore-sync
+PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
+
+# Byte code is written on first import, for the modules that are used: compiling all of torch takes longer.
+pip = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --progress-bar off \
+  --constraint constraints.txt
+editable = --no-build-isolation $(addprefix --editable=,$(1))
+DEMO := '.[plot]' $(DEMO_PLUGINS)
+ALL := '.[plot,tensorboard,testing]' $(PLUGINS)
+
+help:
+	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'
+	@echo 'make test      all that CI runs: lint, types, tests, packaging, documentation'
+	@echo 'make install   .venv with the kernel, all plugins and the tools'
+	@echo 'make lint      ruff and mypy'
+	@echo 'make learning  the long tests that train to learnt policies'
+	@echo 'make docs      the documentation, into site/'
+	@echo 'make bench     ours beside Stable-Baselines3 and a plain torch loop, in .venv-bench'
+	@echo 'make clean     removes the environments and everything built'
+
+# -- environments
+
+$(VENV)/.made $(BENCH)/.made:
+	@test -n '$(PYTHON)' || { echo 'no Python 3.11 or newer found; name one with PYTHON=' >&2; exit 1; }
+	@echo 'creating $(@D) with $(PYTHON)'
+	$(PYTHON) -m venv $(@D)
+	@touch $@
+
+# torch goes first: asked for by a range it may come as a build of several gigabytes.
+$(VENV)/.torch $(BENCH)/.torch: %/.torch: %/.made constraints.txt
+	@echo 'installing torch into $(@D)'
+	$(call pip,$(@D)) $(TORCH) $(BUILD)
+	@touch $@
+
+$(VENV)/.demo: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
+	@echo 'installing rlcore, rlcore-gym, rlcore-torch and rlcore-sync into $(VENV)'
+	$(call pip,$(VENV)) $(call editable,$(DEMO))
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(PLUGINS))
+	@echo 'installing rlcore, every plugin and the tools into $(VENV)'
+	$(call pip,$(VENV)) $(TOOLS) $(call editable,$(ALL))
+	@touch $@ $(VENV)/.demo
+
+$(BENCH)/.all: $(BENCH)/.torch $(KERNEL) benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
+	@echo 'installing rlcore and what it is compared with into $(BENCH)'
+	$(call pip,$(BENCH)) --requirement benchmarks/requirements.txt $(call editable,. $(DEMO_PLUGINS))
+	@touch $@
+
+install: $(VENV)/.all
+
+# -- what is run
+
+# Whatever environment there is will do for the demo; the smaller one where there is none.
+demo: RUN := runs/demo-$(shell date +%Y%m%d-%H%M%S)
+demo: $(if $(wildcard $(VENV)/.all),$(VENV)/.all,$(VENV)/.demo)
+	@$(BIN)/rlcore train ppo --env CartPole-v1 --seed 1 --stop episode_return_mean=475 --stop env_steps=200000 --out $(RUN)
+	@$(BIN)/rlcore plot $(RUN)
+	@echo 'run folder: $(RUN)'
+
+test: lint unit docs
+
+lint: $(VENV)/.all
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+unit: export OMP_NUM_THREADS = 1
+unit: $(VENV)/.all
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+learning: export OMP_NUM_THREADS = 1
+learning: $(VENV)/.all
+	$(BIN)/python -m pytest -m learning -n 2
+
+docs: $(VENV)/.all
+	$(BIN)/mkdocs build --strict --quiet
+
+bench: export OMP_NUM_THREADS = 1
+bench: $(BENCH)/.all
+	$(BENCH)/bin/python benchmarks/run.py
+
+clean:
+	rm -rf $(VENV) $(BENCH) site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
