@@ -1,0 +1,48 @@
+"""Small environments with known right answers, well behaved and not."""
+
+from rlcore.testing.environments.count import AliasingCount, AliasingCountEnv, Count, CountEnv, DictCountEnv
+from rlcore.testing.environments.faulty import (
+    ArrayRewardEnv,
+    ExtraKeyEnv,
+    InfoEnv,
+    MissingKeyEnv,
+    NaNCount,
+    NaNEnv,
+    NaNRewardEnv,
+    PoppingEnv,
+    RaisingCount,
+    RaisingEnv,
+    RaisingResetEnv,
+    ReversedKeysEnv,
+    ShiftedActionsEnv,
+    WrongShapeCount,
+    WrongShapeEnv,
+)
+from rlcore.testing.environments.scattered import Scattered, ScatteredCount
+from rlcore.testing.environments.two_agent import TwoAgentEnv
+
+__all__ = [
+    "AliasingCount",
+    "AliasingCountEnv",
+    "ArrayRewardEnv",
+    "Count",
+    "CountEnv",
+    "DictCountEnv",
+    "ExtraKeyEnv",
+    "InfoEnv",
+    "MissingKeyEnv",
+    "NaNCount",
+    "NaNEnv",
+    "NaNRewardEnv",
+    "PoppingEnv",
+    "RaisingCount",
+    "RaisingEnv",
+    "RaisingResetEnv",
+    "ReversedKeysEnv",
+    "Scattered",
+    "ScatteredCount",
+    "ShiftedActionsEnv",
+    "TwoAgentEnv",
+    "WrongShapeCount",
+    "WrongShapeEnv",
+]

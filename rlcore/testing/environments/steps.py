@@ -1,0 +1,76 @@
+"""What the fake environments share: building, joining and saving StepBatches, and repeatable noise without a state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.columns import Array, Columns
+from rlcore.env import StepBatch
+
+_COLUMNS = tuple(column.name for column in fields(StepBatch))
+
+
+def step_to_tree(step: StepBatch) -> dict[str, Any]:
+    """``step`` as a dict of its columns; arrays are copied, nested observations become dicts."""
+    return {name: _copy(getattr(step, name)) for name in _COLUMNS}
+
+
+def step_from_tree(tree: Mapping[str, Any]) -> StepBatch:
+    """The inverse of :func:`step_to_tree`."""
+    columns: dict[str, Any] = {name: _copy(tree[name]) for name in _COLUMNS}
+    return StepBatch(**columns)
+
+
+def _copy(value: Columns) -> Columns:
+    if isinstance(value, Mapping):
+        return {leaf: np.array(array) for leaf, array in value.items()}
+    return np.array(value)
+
+
+def concat_steps(steps: Sequence[StepBatch]) -> StepBatch:
+    """The rows of all ``steps`` in order."""
+    columns: dict[str, Any] = {name: _concat([getattr(step, name) for step in steps]) for name in _COLUMNS}
+    return StepBatch(**columns)
+
+
+def _concat(values: Sequence[Any]) -> Columns:
+    if isinstance(values[0], dict):
+        return {leaf: np.concatenate([value[leaf] for value in values]) for leaf in values[0]}
+    return np.concatenate(values)
+
+
+def check_sent(name: str, expected: NDArray[Any], slots: NDArray[Any], actions: Columns) -> None:
+    """Raises ``ValueError`` unless ``slots`` and ``actions`` answer exactly the rows that wait for an action."""
+    count = len(next(iter(actions.values()))) if isinstance(actions, dict) else len(actions)
+    if len(slots) != len(expected):
+        raise ValueError(f"{name}: {len(expected)} rows wait for an action, {len(slots)} slots were given")
+    if count != len(slots):
+        raise ValueError(f"{name}: {len(slots)} slots, but {count} actions were given")
+    if not np.array_equal(slots, expected):
+        raise ValueError(f"{name}: slots {expected.tolist()} wait for an action, not {np.asarray(slots).tolist()}")
+
+
+def noise(seed: NDArray[np.uint64], *counters: Array) -> NDArray[np.uint64]:
+    """Pseudo-random uint64 that depend on nothing but the arguments, which broadcast.
+
+    The finaliser of SplitMix64 (Steele, Lea and Flood, 2014), applied once for each counter. An environment that draws
+    so has only its counters to save.
+    """
+    mixed = np.asarray(seed, np.uint64)
+    with np.errstate(over="ignore"):
+        for counter in counters:
+            mixed = (mixed ^ np.asarray(counter).astype(np.uint64)) + np.uint64(0x9E3779B97F4A7C15)
+            mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            mixed = mixed ^ (mixed >> np.uint64(31))
+    return np.asarray(mixed, np.uint64)
+
+
+def seed_bits(seed: int | None) -> int:
+    """64 bits from a seed; fresh ones where it is None."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
