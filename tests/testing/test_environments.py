@@ -154,22 +154,51 @@ def builds() -> list[Any]:
 
 
 @pytest.mark.parametrize("build", builds())
-@pytest.mark.parametrize("polled", [False, True])
-def test_a_state_goes_on_exactly_wherever_it_was_taken(build, polled):
+def test_a_state_between_send_and_poll_goes_on_exactly(build):
     env = build()
     env.reset(11)
-    play(env, 5)
-    pending = answer(env.poll(None)) if polled else None
+    play(env, 6)
     state = env.get_state()
-    if pending is not None:
-        env.send(pending)
-    expected = play(env, 9)
     other = build()
     other.reset(None)
     assert other.set_state(state) == []
-    if pending is not None:
-        other.send(pending)
-    assert all(map(same, play(other, 9), expected))
+    assert all(map(same, play(other, 9), play(env, 9)))
+
+
+@pytest.mark.parametrize("build", builds()[:4])
+def test_a_state_between_poll_and_send_hands_over_the_waiting_observations_again(build):
+    env = build()
+    env.reset(11)
+    play(env, 5)
+    polled = env.poll(None)
+    state = env.get_state()
+    env.send(answer(polled))
+    other = build()
+    other.reset(None)
+    assert other.set_state(state) == []
+    again = other.poll(None)
+    for group, step in again.items():
+        kept = np.flatnonzero(polled[group].needs_action) if not env.lockstep else slice(None)
+        for name in ("slot", "agent_id", "obs", "first", "needs_action", "env_step"):
+            assert np.array_equal(getattr(step, name), getattr(polled[group], name)[kept])
+        assert not (step.terminated | step.truncated | step.episode_over).any() and not step.reward.any()
+        assert len(step.final_obs) == 0
+    other.send(answer(again))
+    assert all(map(same, play(other, 9), play(env, 9)))
+
+
+def test_a_restored_scattered_environment_hands_over_every_slot():
+    env = ScatteredCount(4, length=[1, 2, 3, 4], order_seed=5)
+    env.reset(0)
+    play(env, 7)
+    env.poll(None)
+    other = ScatteredCount(4, length=[1, 2, 3, 4], order_seed=9)
+    other.reset(0)
+    other.set_state(env.get_state())
+    seen: list[int] = []
+    while len(seen) < 4:
+        seen += other.poll(None)[DEFAULT_GROUP].slot.tolist()
+    assert sorted(seen) == [0, 1, 2, 3]
 
 
 def test_two_agents_earn_by_their_own_tasks():

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
-from rlcore.testing.environments.steps import check_sent, step_from_tree, step_to_tree
+from rlcore.testing.environments.steps import check_sent, step_from_tree, step_to_tree, still_waiting
 
 #: The observation that opens an episode.
 START_OBS = 10.0
@@ -34,8 +34,8 @@ class Count(BatchedEnv):
     truncation where ``truncate`` is set; a slot starts again in the step that ends it, or with ``next_step`` in the
     following one, as Gymnasium's two autoreset modes do. ``actions_received`` counts the actions that were sent.
 
-    The state is exact at any point of the poll and send protocol: where it was taken between a poll and the send that
-    answers it, the restored environment waits for that send.
+    A restored environment is polled next. Where its state was taken between a poll and the send that answers it, it
+    hands over the waiting observations again, without the transition that led to them.
     """
 
     lockstep = True
@@ -60,6 +60,7 @@ class Count(BatchedEnv):
         self._t = np.zeros(num_envs, np.int64)
         self._due = np.zeros(num_envs, np.bool_)  # waits for an action
         self._ready: StepBatch | None = None
+        self._polled: StepBatch | None = None
 
     def reset(self, seed: int | None) -> None:
         self._t[:] = 0
@@ -71,9 +72,9 @@ class Count(BatchedEnv):
             if self._due.any():
                 raise TimeoutError(f"{self.name}: {int(self._due.sum())} slots wait for an action, nothing is ready")
             self._advance()
-        step, self._ready = self._ready, None
-        assert step is not None
-        return {DEFAULT_GROUP: step}
+        self._polled, self._ready = self._ready, None
+        assert self._polled is not None
+        return {DEFAULT_GROUP: self._polled}
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._ready is not None:
@@ -128,6 +129,8 @@ class Count(BatchedEnv):
         state: dict[str, Any] = {"t": self._t.copy(), "due": self._due.copy(), "received": self.actions_received}
         if self._ready is not None:
             state["ready"] = step_to_tree(self._ready)
+        elif self._polled is not None:
+            state["ready"] = step_to_tree(still_waiting(self._polled, self.lockstep))
         return state
 
     def set_state(self, state: dict[str, Any]) -> list[int]:
@@ -135,6 +138,7 @@ class Count(BatchedEnv):
             raise ValueError(f"{self.name}: the state has {len(state['t'])} slots, there are {self.num_slots}")
         self._t, self._due = np.array(state["t"], np.int64), np.array(state["due"], np.bool_)
         self.actions_received = int(state["received"])
+        self._polled = None
         self._ready = step_from_tree(state["ready"]) if "ready" in state else None
         return []
 

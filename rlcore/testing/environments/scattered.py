@@ -19,6 +19,8 @@ class Scattered(BatchedEnv):
 
     ``build(slot)`` makes the environment of a slot. The subset of a poll is never empty, and depends on ``order_seed``
     and the polls before it, not on the seed of ``reset``: the same episodes can be had in many orders.
+
+    A restored environment is polled next; slots that waited for an action are handed over again, as theirs do.
     """
 
     lockstep = False
@@ -68,12 +70,11 @@ class Scattered(BatchedEnv):
 
     def get_state(self) -> dict[str, Any] | None:
         states = {str(slot): env.get_state() for slot, env in enumerate(self._envs)}
-        return {"slots": states, "ready": self._ready.copy(), "order": self._order.bit_generator.state}
+        return {"slots": states, "order": self._order.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> list[int]:
         lost = [slot for slot, env in enumerate(self._envs) if env.set_state(state["slots"][str(slot)])]
-        self._ready = np.array(state["ready"], np.bool_)
-        self._ready[lost] = True
+        self._ready[:] = True
         self._order.bit_generator.state = state["order"]
         return lost
 

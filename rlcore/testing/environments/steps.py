@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns
+from rlcore.columns import Array, Columns, take
 from rlcore.env import StepBatch
 
 _COLUMNS = tuple(column.name for column in fields(StepBatch))
@@ -30,6 +30,29 @@ def _copy(value: Columns) -> Columns:
     if isinstance(value, Mapping):
         return {leaf: np.array(array) for leaf, array in value.items()}
     return np.array(value)
+
+
+def still_waiting(step: StepBatch, lockstep: bool) -> StepBatch:
+    """What a restored environment hands over of a ``step`` that was polled but not answered when its state was taken.
+
+    Only what comes next: how the last transition ended was reported by the first poll. Rows that need no action are
+    left out, unless every poll has to hold all slots.
+    """
+    rows = np.arange(len(step.slot)) if lockstep else np.flatnonzero(step.needs_action)
+    nothing = np.zeros(len(rows), np.bool_)
+    return StepBatch(
+        slot=step.slot[rows],
+        agent_id=step.agent_id[rows],
+        reward=np.zeros(len(rows), np.float32),
+        terminated=nothing,
+        truncated=nothing,
+        final_obs=take(step.final_obs, slice(0, 0)),
+        obs=take(step.obs, rows),
+        first=step.first[rows],
+        needs_action=step.needs_action[rows],
+        env_step=step.env_step[rows],
+        episode_over=nothing,
+    )
 
 
 def concat_steps(steps: Sequence[StepBatch]) -> StepBatch:

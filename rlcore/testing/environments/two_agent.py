@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,14 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
-from rlcore.testing.environments.steps import check_sent, noise, seed_bits, step_from_tree, step_to_tree
+from rlcore.testing.environments.steps import (
+    check_sent,
+    noise,
+    seed_bits,
+    step_from_tree,
+    step_to_tree,
+    still_waiting,
+)
 
 AGENTS = 2
 #: What an agent earns in a step in which it is not asked; added to the reward of its next row.
@@ -59,6 +67,9 @@ class TwoAgentEnv(BatchedEnv):
 
     Where an agent ends before the other, its ending comes in a row without ``needs_action``. ``episode_over`` is set in
     every row of a slot that a poll hands over with the end of its episode.
+
+    A restored environment is polled next. Where its state was taken between a poll and the send that answers it, it
+    hands over the waiting observations again, without the transitions that led to them.
     """
 
     def __init__(
@@ -95,7 +106,9 @@ class TwoAgentEnv(BatchedEnv):
         self._met = np.zeros((num_envs, AGENTS), np.bool_)  # has had a row in this episode
         self._owed = np.zeros((num_envs, AGENTS), np.float32)  # earned since the agent's last row
         self._due = np.zeros((num_envs, AGENTS), np.bool_)  # waits for an action
+        # By group, with the numbers of the agents in the place of their ids:
         self._ready: dict[str, StepBatch] | None = None
+        self._polled: dict[str, StepBatch] = {}
 
     def _spaces(self, agent: int) -> Spaces:
         size = int(self._contexts[agent])
@@ -111,10 +124,8 @@ class TwoAgentEnv(BatchedEnv):
     def poll(self, timeout: float | None) -> dict[str, StepBatch]:
         if self._ready is None:
             raise TimeoutError(f"{self.name}: {int(self._due.sum())} agents wait for an action, nothing is ready")
-        ready, self._ready = self._ready, None
-        for step in ready.values():
-            step.agent_id = self._ids[step.agent_id]
-        return ready
+        self._polled, self._ready = self._ready, None
+        return {group: replace(step, agent_id=self._ids[step.agent_id]) for group, step in self._polled.items()}
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._ready is not None:
@@ -217,8 +228,11 @@ class TwoAgentEnv(BatchedEnv):
     def get_state(self) -> dict[str, Any] | None:
         state: dict[str, Any] = {name: getattr(self, f"_{name}").copy() for name in _STATE}
         state["seed"] = self._seed
-        if self._ready is not None:
-            state["ready"] = {group: step_to_tree(step) for group, step in self._ready.items()}
+        ready = self._ready
+        if ready is None:
+            waiting = {group: still_waiting(step, lockstep=False) for group, step in self._polled.items()}
+            ready = {group: step for group, step in waiting.items() if len(step.slot)}
+        state["ready"] = {group: step_to_tree(step) for group, step in ready.items()}
         return state
 
     def set_state(self, state: dict[str, Any]) -> list[int]:
@@ -227,8 +241,7 @@ class TwoAgentEnv(BatchedEnv):
         for name in _STATE:
             setattr(self, f"_{name}", np.array(state[name]))
         self._seed = int(state["seed"])
-        ready = state.get("ready")
-        self._ready = None if ready is None else {group: step_from_tree(step) for group, step in ready.items()}
+        self._ready = {group: step_from_tree(step) for group, step in state["ready"].items()}
         return []
 
     def close(self) -> None:
