@@ -1,0 +1,37 @@
+"""Which names the packages of this repository provide, so that an error can say what to install.
+
+Only packages of this repository stand here, and a test compares the table with their metadata. The order is also the
+order in which frameworks are preferred where a config asks for none; no other file of the kernel names one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+#: ``{distribution: {kind: names}}``
+KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "rlcore-torch": {"policy_graph": ("torch.pg", "torch.a3c", "torch.ppo")},
+        "rlcore-tf": {"policy_graph": ("tf.pg", "tf.a3c", "tf.ppo")},
+        "rlcore-gym": {"env": ("gym",)},
+        "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
+        "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline",)},
+    }
+)
+
+
+def names_of(kind: str) -> dict[str, str]:
+    """``{name: distribution}`` of one kind, in the order of the table."""
+    return {name: distribution for distribution, parts in KNOWN.items() for name in parts.get(kind, ())}
+
+
+def framework_of(graph: str) -> str:
+    """The framework in the name of a policy graph (what stands before the first dot), ``""`` where there is none."""
+    framework, dot, _ = graph.partition(".")
+    return framework if dot else ""
+
+
+def frameworks() -> list[str]:
+    """The frameworks of our own policy graphs, the preferred one first."""
+    return list(dict.fromkeys(framework_of(name) for name in names_of("policy_graph")))

@@ -1,0 +1,89 @@
+"""The wording of lookup errors: what was asked, the closest name, what is installed from where, what to install."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from rlcore.errors import AmbiguousPluginError, UnknownPluginError
+from rlcore.known import names_of
+
+
+class Provided(Protocol):
+    """A name and who provides it; ``distribution`` is None where the running program registered it."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def target(self) -> str: ...
+    @property
+    def distribution(self) -> str | None: ...
+    @property
+    def source(self) -> str: ...
+
+
+def closest(name: str, names: Iterable[str]) -> str | None:
+    """The one of ``names`` that was probably meant, or None. Case counts for looking up, not for guessing."""
+    by_lower = {known.lower(): known for known in names}
+    wanted = name.lower()
+    for lower, known in by_lower.items():
+        if lower == wanted or lower.endswith("." + wanted):
+            return known
+    near = difflib.get_close_matches(wanted, by_lower, n=1)
+    return by_lower[near[0]] if near else None
+
+
+def did_you_mean(name: str, names: Iterable[str]) -> str:
+    """``"; did you mean 'x'?"``, or nothing where no name is close."""
+    near = closest(name, names)
+    return f"; did you mean '{near}'?" if near else ""
+
+
+def by_source(plugins: Sequence[Provided]) -> str:
+    """``"a, b (package 1.0); c (other 2.0)"``"""
+    groups: dict[str, list[str]] = {}
+    for plugin in plugins:
+        groups.setdefault(plugin.source, []).append(plugin.name)
+    return "; ".join(f"{', '.join(names)} ({source})" for source, names in groups.items())
+
+
+def unknown(kind: str, label: str, name: str, owner: str, installed: Sequence[Provided]) -> UnknownPluginError:
+    """The error for a name that nothing provides; ``owner`` is the distribution that was asked for, or empty."""
+    providers = [plugin for plugin in installed if plugin.name == name]
+    if owner and providers:
+        return UnknownPluginError(f"'{owner}' provides no {label} '{name}'; {sources(providers)} does")
+    asked = f"'{name}@{owner}'" if owner else f"'{name}'"
+    names = [plugin.name for plugin in installed]
+    ours = names_of(kind)
+    lines = [f"unknown {label} {asked}{did_you_mean(name, names)}"]
+    lines.append(f"installed: {by_source(installed)}" if installed else f"no package with a {label} is installed")
+    if name in ours and name not in names:
+        lines.append(f"{ours[name]} provides it: {install_line(ours[name])}")
+    elif closest(name, names) is None and (near := closest(name, ours)):
+        lines.append(f"{ours[near]} provides '{near}': {install_line(ours[near])}")
+    return UnknownPluginError("\n".join(lines))
+
+
+def install_line(distribution: str) -> str:
+    """The command that installs one of our own packages."""
+    return f"pip install {distribution}"
+
+
+def ambiguous(label: str, name: str, matches: Sequence[Provided]) -> AmbiguousPluginError:
+    """The error for a name that more than one package, or a package and the running program, provide."""
+    claims = " and ".join(f"{plugin.source} ({plugin.target})" for plugin in matches)
+    owners = list(dict.fromkeys(plugin.distribution for plugin in matches if plugin.distribution))
+    advice = []
+    if len(owners) > 1 or len(owners) < len(matches):
+        advice.append("ask for " + " or ".join(f"'{name}@{owner}'" for owner in owners))
+    if any(plugin.distribution is None for plugin in matches):
+        advice.append("register yours under another name")
+    elif len(owners) == 1:
+        advice = [f"{owners[0]} has to give them different names"]
+    return AmbiguousPluginError(f"{label} '{name}' is provided by {claims}; {', or '.join(advice)}")
+
+
+def sources(plugins: Sequence[Provided]) -> str:
+    """``"package 1.0 and other 2.0"``"""
+    return " and ".join(dict.fromkeys(plugin.source for plugin in plugins))
