@@ -22,9 +22,13 @@ KERNEL := pyproject.toml constraints.txt
 DEMO_PLUGINS := plugins/rlcore-gym plugins/rlcore-torch plugins/rlcore-sync
 PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
 
-# Byte code is written on first import, for the modules that are used: compiling all of torch takes longer.
-pip = $(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-compile --progress-bar off \
+# pip compiles every module on one core, which takes longer than all else; `compile` uses all cores, and the demo has
+# what it imports compiled on first use.
+unexport PYTHONDONTWRITEBYTECODE
+pip = $(1)/bin/python -m pip install -qq --disable-pip-version-check --no-compile --progress-bar off \
   --constraint constraints.txt
+# Some packages hold templates and tests that do not compile: no failure of ours.
+compile = $(1)/bin/python -m compileall -qq -j 0 $(1)/lib rlcore plugins || true
 editable = --no-build-isolation $(addprefix --editable=,$(1))
 DEMO := '.[plot]' $(DEMO_PLUGINS)
 ALL := '.[plot,tensorboard,testing]' $(PLUGINS)
@@ -61,11 +65,13 @@ $(VENV)/.demo: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(DEMO_PLUGI
 $(VENV)/.all: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(PLUGINS))
 	@echo 'installing rlcore, every plugin and the tools into $(VENV)'
 	$(call pip,$(VENV)) $(TOOLS) $(call editable,$(ALL))
+	$(call compile,$(VENV))
 	@touch $@ $(VENV)/.demo
 
 $(BENCH)/.all: $(BENCH)/.torch $(KERNEL) benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
 	@echo 'installing rlcore and what it is compared with into $(BENCH)'
 	$(call pip,$(BENCH)) --requirement benchmarks/requirements.txt $(call editable,. $(DEMO_PLUGINS))
+	$(call compile,$(BENCH))
 	@touch $@
 
 install: $(VENV)/.all
