@@ -1,0 +1,88 @@
+"""From observations as they are stored to the one float32 matrix that a multilayer perceptron reads."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.columns import Array, Columns, leaf_spaces
+from rlcore.errors import SpaceError
+
+
+class FlatObs:
+    """Flattens observations ``[n, ...]`` of a space to float32 ``[n, size]``; picklable.
+
+    Box, MultiBinary and MultiDiscrete leaves are cast and flattened in C order, Discrete leaves become one-hot; the
+    leaves of nested spaces stand side by side in the order of the space. Nothing is rescaled. The result may be the
+    observation's own memory.
+
+    Raises ``SpaceError`` for a space with other leaves.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any]) -> None:
+        self._leaves: dict[str, tuple[tuple[int, ...], int]] = {}
+        self._one_hot: dict[str, tuple[int, int]] = {}
+        for leaf, child in leaf_spaces(space).items():
+            if isinstance(child, gymnasium.spaces.Discrete):
+                self._one_hot[leaf] = (int(child.start), int(child.n))
+                self._leaves[leaf] = ((), int(child.n))
+            elif isinstance(
+                child, gymnasium.spaces.Box | gymnasium.spaces.MultiBinary | gymnasium.spaces.MultiDiscrete
+            ):
+                self._leaves[leaf] = (tuple(child.shape), math.prod(child.shape))
+            else:
+                raise SpaceError(f"cannot flatten observation {leaf or 'space'} {child} for a dense network")
+        #: The number of columns.
+        self.size = sum(width for _, width in self._leaves.values())
+        if self.size == 0:
+            raise SpaceError(f"observation space {space} has nothing to see")
+
+    def __call__(self, obs: Columns) -> NDArray[np.float32]:
+        """float32 ``[n, size]``; ``ValueError`` where an array is not ``[n, *shape]`` of its leaf."""
+        if not isinstance(obs, dict):
+            return self._flatten("", obs)
+        if obs.keys() != self._leaves.keys():
+            raise ValueError(f"observations have leaves {sorted(obs)}, expected {sorted(self._leaves)}")
+        return np.concatenate([self._flatten(leaf, obs[leaf]) for leaf in self._leaves], axis=1)
+
+    def _flatten(self, leaf: str, array: Array) -> NDArray[np.float32]:
+        if leaf not in self._leaves:
+            raise ValueError(f"one array was given for observations with leaves {sorted(self._leaves)}")
+        shape, width = self._leaves[leaf]
+        if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+            raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
+        if leaf in self._one_hot:
+            start, n = self._one_hot[leaf]
+            return np.asarray(array[:, None] == np.arange(start, start + n), np.float32)
+        return array.reshape(len(array), width).astype(np.float32, copy=False)
+
+
+def with_batch_axis(obs: Columns, space: gymnasium.Space[Any]) -> tuple[Columns, bool]:
+    """``obs`` as ``[n, ...]``, and whether a single one was given. The shapes of the space decide, never a guess.
+
+    Raises ``ValueError`` where an array is neither of its leaf's shape nor that with one axis before it, and where
+    leaves disagree.
+    """
+    spaces = leaf_spaces(space)
+    arrays = obs if isinstance(obs, dict) else {"": obs}
+    if arrays.keys() != spaces.keys():
+        raise ValueError(f"observations have leaves {sorted(arrays)}, expected {sorted(spaces)}")
+    single = set()
+    lengths = set()
+    for leaf, child in spaces.items():
+        shape, given = tuple(child.shape or ()), np.shape(arrays[leaf])
+        if given != shape and given[1:] != shape:
+            raise ValueError(f"observation {leaf} of shape {given}, expected {shape} or one axis more")
+        if given != shape and len(given) != len(shape) + 1:
+            raise ValueError(f"observation {leaf} of shape {given}, expected {shape} or one axis more")
+        single.add(given == shape)
+        lengths.add(given[0] if given != shape else 1)
+    if len(single) > 1 or len(lengths) > 1:
+        raise ValueError("the leaves of the observation disagree on the number of rows")
+    alone = single.pop()
+    batched = {leaf: np.asarray(array)[None] if alone else np.asarray(array) for leaf, array in arrays.items()}
+    return (batched if isinstance(obs, dict) else batched[""]), alone

@@ -1,0 +1,156 @@
+"""Update rules as pure functions on ``{name: array}``: gradient descent without a framework.
+
+The formulas, ``epsilon`` outside the square root included, are those of ``torch.optim``, so that a rule applied here
+and one applied by a graph move weights alike to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.policy_graph import Weights, check_weights
+
+#: A tree of dicts, arrays and numbers; ``state["step"]`` counts updates.
+RuleState = dict[str, Any]
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def global_norm(gradients: Arrays) -> float:
+    """The Euclidean norm of all gradients as one vector."""
+    return math.sqrt(sum(float(np.vdot(part, part)) for part in (g.astype(np.float64) for g in gradients.values())))
+
+
+def clip_by_global_norm(gradients: Arrays, max_norm: float) -> tuple[Weights, float]:
+    """Gradients scaled down to a global norm of ``max_norm`` where theirs is larger, and the norm they had.
+
+    The factor is ``max_norm / (norm + 1e-6)``, at most 1. A norm that is not finite makes every gradient NaN or 0:
+    whoever calls this decides before whether to skip such gradients.
+    """
+    norm = global_norm(gradients)
+    factor = max_norm / (norm + 1e-6)
+    if factor >= 1.0:
+        return dict(gradients), norm
+    return {name: gradient * gradient.dtype.type(factor) for name, gradient in gradients.items()}, norm
+
+
+@dataclass(frozen=True)
+class UpdateRule(ABC):
+    """How weights follow gradients. Objects hold settings only; what an update remembers is in the state.
+
+    ``max_grad_norm`` clips the global norm of what ``update`` is given. A shard sees a part of the gradients only:
+    there clip the whole with :func:`clip_by_global_norm` first and give shards a rule without it.
+    """
+
+    learning_rate: float
+    max_grad_norm: float | None = None
+
+    def init(self, weights: Arrays) -> RuleState:
+        """The state before the first update of ``weights``."""
+        return {"step": 0, **{slot: {name: np.zeros_like(w) for name, w in weights.items()} for slot in self.slots()}}
+
+    def update(
+        self, weights: Arrays, gradients: Arrays, state: RuleState, learning_rate: float | None = None
+    ) -> tuple[Weights, RuleState]:
+        """The weights and the state after one update; arguments are left as they are.
+
+        ``learning_rate`` stands in for the rule's own, for schedules. Weights without a gradient stay what they are.
+        Raises ``UserError`` where a gradient has no weight of its name and shape.
+        """
+        check_weights(weights, gradients)
+        if self.max_grad_norm is not None:
+            gradients, _ = clip_by_global_norm(gradients, self.max_grad_norm)
+        rate = self.learning_rate if learning_rate is None else learning_rate
+        step = state["step"] + 1
+        new_weights = dict(weights)
+        new_state: RuleState = {"step": step, **{slot: dict(state[slot]) for slot in self.slots()}}
+        for name, gradient in gradients.items():
+            memory = {slot: state[slot][name] for slot in self.slots()}
+            change, memory = self.change(gradient, memory, step, rate)
+            new_weights[name] = weights[name] - change
+            for slot, array in memory.items():
+                new_state[slot][name] = array
+        return new_weights, new_state
+
+    @abstractmethod
+    def slots(self) -> tuple[str, ...]:
+        """The names of the arrays, shaped like the weight, that are kept for each weight."""
+
+    @abstractmethod
+    def change(
+        self, gradient: NDArray[Any], memory: Weights, step: int, learning_rate: float
+    ) -> tuple[NDArray[Any], Weights]:
+        """What update number ``step`` (from 1) subtracts from one weight, and its memory by slot afterwards."""
+
+
+@dataclass(frozen=True)
+class SGD(UpdateRule):
+    """``m = momentum * m + g``; the weight loses ``learning_rate * m``."""
+
+    momentum: float = 0.0
+
+    def slots(self) -> tuple[str, ...]:
+        return ("momentum",) if self.momentum else ()
+
+    def change(
+        self, gradient: NDArray[Any], memory: Weights, step: int, learning_rate: float
+    ) -> tuple[NDArray[Any], Weights]:
+        if not self.momentum:
+            return learning_rate * gradient, {}
+        momentum = self.momentum * memory["momentum"] + gradient
+        return learning_rate * momentum, {"momentum": momentum}
+
+
+@dataclass(frozen=True)
+class RMSProp(UpdateRule):
+    """``s = decay * s + (1 - decay) * g**2``; the weight loses ``learning_rate * g / (sqrt(s) + epsilon)``.
+
+    With ``momentum`` the quotient is summed into ``m = momentum * m + quotient`` first (Tieleman and Hinton 2012).
+    """
+
+    decay: float = 0.99
+    epsilon: float = 1e-8
+    momentum: float = 0.0
+
+    def slots(self) -> tuple[str, ...]:
+        return ("square", "momentum") if self.momentum else ("square",)
+
+    def change(
+        self, gradient: NDArray[Any], memory: Weights, step: int, learning_rate: float
+    ) -> tuple[NDArray[Any], Weights]:
+        square = self.decay * memory["square"] + (1.0 - self.decay) * gradient * gradient
+        quotient = gradient / (np.sqrt(square) + self.epsilon)
+        if not self.momentum:
+            return learning_rate * quotient, {"square": square}
+        momentum = self.momentum * memory["momentum"] + quotient
+        return learning_rate * momentum, {"square": square, "momentum": momentum}
+
+
+@dataclass(frozen=True)
+class Adam(UpdateRule):
+    """Adam (Kingma and Ba 2015, algorithm 1), with both moments corrected for their start at zero."""
+
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+
+    def slots(self) -> tuple[str, ...]:
+        return ("mean", "square")
+
+    def change(
+        self, gradient: NDArray[Any], memory: Weights, step: int, learning_rate: float
+    ) -> tuple[NDArray[Any], Weights]:
+        mean = self.beta1 * memory["mean"] + (1.0 - self.beta1) * gradient
+        square = self.beta2 * memory["square"] + (1.0 - self.beta2) * gradient * gradient
+        root = np.sqrt(square)
+        root /= math.sqrt(1.0 - self.beta2**step)
+        root += self.epsilon
+        change = mean / root
+        change *= learning_rate / (1.0 - self.beta1**step)
+        return change, {"mean": mean, "square": square}
