@@ -37,7 +37,7 @@ def clip_by_global_norm(gradients: Arrays, max_norm: float) -> tuple[Weights, fl
     factor = max_norm / (norm + 1e-6)
     if factor >= 1.0:
         return dict(gradients), norm
-    return {name: gradient * gradient.dtype.type(factor) for name, gradient in gradients.items()}, norm
+    return {name: np.asarray(gradient * gradient.dtype.type(factor)) for name, gradient in gradients.items()}, norm
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,10 @@ class UpdateRule(ABC):
         for name, gradient in gradients.items():
             memory = {slot: state[slot][name] for slot in self.slots()}
             change, memory = self.change(gradient, memory, step, rate)
-            new_weights[name] = weights[name] - change
+            # Arrays also where a weight has no axis and numpy's arithmetic gives scalars.
+            new_weights[name] = np.asarray(weights[name] - change)
             for slot, array in memory.items():
-                new_state[slot][name] = array
+                new_state[slot][name] = np.asarray(array)
         return new_weights, new_state
 
     @abstractmethod

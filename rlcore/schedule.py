@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Annotated
 
 import numpy as np
@@ -16,7 +17,7 @@ def _increasing(schedule: float | Points) -> float | Points:
         steps = [step for step, _ in schedule]
         if not steps:
             raise ValueError("a schedule needs at least one [env_step, value]")
-        if any(later <= earlier for earlier, later in zip(steps, steps[1:], strict=False)):
+        if any(later <= earlier for earlier, later in pairwise(steps)):
             raise ValueError(f"the steps of a schedule must increase, got {steps}")
     return schedule
 

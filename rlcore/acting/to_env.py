@@ -40,7 +40,7 @@ def _leaf_to_env(actions: Array, space: gymnasium.Space[Any]) -> Array:
         return np.asarray(actions + np.asarray(space.start, np.int64), space.dtype)
     if isinstance(space, gymnasium.spaces.Box):
         if np.issubdtype(space.dtype, np.floating):
-            return np.clip(actions.astype(space.dtype, copy=False), space.low, space.high)
+            return np.asarray(np.clip(actions.astype(space.dtype, copy=False), space.low, space.high))
         return np.clip(np.rint(actions), space.low, space.high).astype(space.dtype)
     if isinstance(space, gymnasium.spaces.MultiBinary):
         return actions.astype(space.dtype, copy=False)
