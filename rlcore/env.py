@@ -103,7 +103,11 @@ class BatchedEnv(ABC):
 
     @abstractmethod
     def set_state(self, state: dict[str, Any]) -> list[int]:
-        """Goes on from ``state``; returns the slots that could not be restored and were reset instead."""
+        """Goes on from ``state``; returns the slots that could not be restored and were reset instead.
+
+        The next ``poll`` hands over every slot as it stood, without a last transition (reward 0, no flags), also the
+        rows that had been handed over before; ``first`` holds where an episode is at its start.
+        """
 
     def model(self) -> BatchedModel | None:
         """The rules of the environment for planners, where they are known."""

@@ -1,0 +1,165 @@
+"""EvaluatorSet: the evaluators that optimizers drive, kept supplied with weights, progress and filters."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlcore.batch import MultiAgentBatch, concat_agents
+from rlcore.errors import RlcoreError
+from rlcore.policy_evaluator import Metrics, PolicyEvaluator, SampleInfo, Update
+from rlcore.policy_graph import Progress, Weights
+from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+from rlcore.sampling.filters import ObservationFilter
+
+#: What an evaluator asks for where it is a worker of its own.
+EVALUATOR_RESOURCES = Resources(cpus=1.0)
+
+#: How many rounds a reader may lag behind the others before the set refuses to sample on.
+READER_LIMIT = 2
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One evaluator's sample: who made it, what it holds, and a reference to it."""
+
+    handle: Handle
+    info: SampleInfo
+    batch: Ref
+
+
+Round = list[Sample]
+
+
+class SampleReader:
+    """One optimizer's view of the set: it gets every sample once, whoever asked for it first."""
+
+    def __init__(self, evaluators: EvaluatorSet) -> None:
+        self._evaluators = evaluators
+        self._rounds: deque[Round] = deque()
+
+    def round(self) -> Round:
+        """A sample of every evaluator, as references."""
+        if not self._rounds:
+            self._evaluators.sample_round()
+        return self._rounds.popleft()
+
+    def deliver(self, samples: Round) -> None:
+        """Called by the set. ``RlcoreError`` where this reader has fallen too far behind."""
+        if len(self._rounds) >= READER_LIMIT:
+            raise RlcoreError(
+                f"an optimizer left {READER_LIMIT} rounds of samples unread while another went on sampling"
+            )
+        self._rounds.append(samples)
+
+
+class EvaluatorSet:
+    """The evaluators of one run, shared by its optimizers.
+
+    ``builders`` make them, one each; without any, ``local`` samples itself. The set owns the statistics of the
+    observation filters: between rounds the evaluators' deltas are merged in the order of the evaluators and the result
+    is sent to all, so that every evaluator normalises alike within a round.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        local: PolicyEvaluator,
+        builders: Sequence[Callable[[], PolicyEvaluator]] = (),
+    ) -> None:
+        self._runtime = runtime
+        self.local = local
+        self.local_samples = not builders
+        self.handles: list[Handle] = [
+            runtime.spawn(build, EVALUATOR_RESOURCES) for build in (builders or [lambda: local])
+        ]
+        self._readers: list[SampleReader] = []
+        self._version = 0
+
+    def reader(self) -> SampleReader:
+        """A reader for one optimizer."""
+        reader = SampleReader(self)
+        self._readers.append(reader)
+        return reader
+
+    def sample_round(self) -> None:
+        """Has every evaluator sample once and hands the samples to every reader."""
+        pairs = [handle.submit("sample_counted", returns=2) for handle in self.handles]
+        infos = self._runtime.get([info for info, _ in pairs])
+        samples = [
+            Sample(handle, info, batch) for handle, info, (_, batch) in zip(self.handles, infos, pairs, strict=True)
+        ]
+        self._merge_filters()
+        for reader in self._readers:
+            reader.deliver(samples)
+
+    def fetch(self, samples: Round, policy_ids: Sequence[str]) -> MultiAgentBatch:
+        """The samples of a round in this process as one batch, of the policies named."""
+        whole = concat_agents(self._runtime.get([sample.batch for sample in samples]))
+        return whole.select(policy_ids)
+
+    def broadcast(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> None:
+        """Sends weights, put once, and progress to every evaluator, and to the local one."""
+        self._version += 1
+        update = self._runtime.put(Update(dict(weights), self._version, dict(progress)))
+        self._runtime.get([handle.submit("receive", update) for handle in self.handles])
+        if not self.local_samples:
+            self.local.receive(self._runtime.get(update))
+
+    @property
+    def version(self) -> int:
+        """How often weights have been sent."""
+        return self._version
+
+    def _merge_filters(self) -> None:
+        master = self.local.filters
+        if not any(one.learns for own in master.values() for one in own.values()):
+            return
+        deltas = self._runtime.get([handle.submit("take_filter_deltas") for handle in self.handles])
+        for delta in deltas:
+            for policy_id, leaves in delta.items():
+                for leaf, part in leaves.items():
+                    master[policy_id][leaf].apply(part)
+        states = self._runtime.put(filter_states(master))
+        self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
+
+    def metrics(self) -> list[Metrics]:
+        """Each evaluator's metrics since the last call."""
+        metrics: list[Metrics] = self._runtime.get([handle.submit("metrics") for handle in self.handles])
+        return metrics
+
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on exactly."""
+        states = self._runtime.get([handle.submit("get_state") for handle in self.handles])
+        return {
+            "version": self._version,
+            "evaluators": {str(i): state for i, state in enumerate(states)},
+            "filters": filter_states(self.local.filters),
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree. With another number of evaluators, those without a state begin anew."""
+        self._version = int(state["version"])
+        self.local.set_filters(state["filters"])
+        calls = []
+        for i, handle in enumerate(self.handles):
+            own = state["evaluators"].get(str(i))
+            if own is not None:
+                calls.append(handle.submit("set_state", own))
+            else:
+                calls.append(handle.submit("set_filters", state["filters"]))
+        self._runtime.get(calls)
+
+    def close(self) -> None:
+        """Ends the evaluators."""
+        for handle in self.handles:
+            self._runtime.kill(handle)
+        if not self.local_samples:
+            self.local.close()
+
+
+def filter_states(filters: Mapping[str, Mapping[str, ObservationFilter]]) -> dict[str, dict[str, Any]]:
+    """The filters' statistics as a tree."""
+    return {name: {leaf: one.get_state() for leaf, one in own.items()} for name, own in filters.items()}

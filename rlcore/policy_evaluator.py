@@ -1,0 +1,396 @@
+"""PolicyEvaluator: policies and environments that together collect experience. Not the evaluation of a trained policy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.batch import DEFAULT_POLICY, SLOT, MultiAgentBatch, SampleBatch
+from rlcore.columns import leaf_spaces
+from rlcore.env import BatchedEnv, Spaces
+from rlcore.envs import EnvSource, build_env
+from rlcore.errors import UserError
+from rlcore.policy_graph import (
+    Actor,
+    GradientOutput,
+    GraphConfig,
+    GraphSpec,
+    PolicyGraph,
+    Progress,
+    Weights,
+)
+from rlcore.returns import as_transitions
+from rlcore.sampling.collect import Collect, Episodes, Fragment
+from rlcore.sampling.collected import Collected, check_finite
+from rlcore.sampling.columnar import ColumnarSampler
+from rlcore.sampling.episode import Episode
+from rlcore.sampling.filters import FilterDelta, MeanStd, NoFilter, ObservationFilter
+from rlcore.sampling.general import GeneralSampler
+from rlcore.sampling.held_back import join, split
+from rlcore.sampling.role import Role
+
+#: What a policy may be given as: its class, a spec to build it from, or the finished thing.
+PolicySource = type[PolicyGraph] | GraphSpec | PolicyGraph | Actor
+PolicyOf = Callable[[Any], str]
+Filters = dict[str, dict[str, ObservationFilter]]
+
+
+class SampleInfo(NamedTuple):
+    """What a sample holds, small enough to fetch without it: counts, and the version of the weights that acted."""
+
+    env_steps: int
+    rows: dict[str, int]
+    pieces: dict[str, int]
+    version: int
+
+
+@dataclass
+class Metrics:
+    """What happened in one evaluator since it was last asked."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    restarts: list[int] = field(default_factory=list)
+
+
+class Update(NamedTuple):
+    """What an evaluator is sent between two samples, in one message."""
+
+    weights: dict[str, Weights]
+    version: int
+    progress: dict[str, Progress]
+    filters: dict[str, dict[str, Any]] | None = None
+
+
+class PolicyEvaluator:
+    """Samples with its policies in its environments, and computes gradients where it holds the policies' graphs.
+
+    ::
+
+        evaluator = PolicyEvaluator(env="CartPole-v1", graph=PolicyGradient, num_envs=8)
+        batch = evaluator.sample()                         # SampleBatch, or MultiAgentBatch where policies= was given
+        output = evaluator.gradients(batch)["default"]
+        evaluator.apply_gradients({"default": output.gradients})
+
+    ``graph`` is the one policy, known as ``"default"``; ``policies`` is ``{policy_id: policy}``, with ``policy_of``
+    (a mapping or a function from agent id to policy id) where there are several. ``config`` is the graph's (its
+    ``Config`` or a plain mapping), used where a class is given. ``rng`` is a generator, a ``SeedSequence`` or a seed.
+    """
+
+    def __init__(
+        self,
+        *,
+        env: EnvSource,
+        graph: PolicySource | None = None,
+        env_settings: Mapping[str, Any] | None = None,
+        num_envs: int = 1,
+        collect: Collect = Fragment(200),
+        policies: Mapping[str, PolicySource] | None = None,
+        policy_of: PolicyOf | Mapping[Any, str] | None = None,
+        config: GraphConfig | Mapping[str, Any] | None = None,
+        specs: Mapping[str, GraphSpec] | None = None,
+        rng: np.random.Generator | np.random.SeedSequence | int | None = None,
+        explore: bool = True,
+        observation_filter: type[ObservationFilter] = NoFilter,
+        check_observations: bool = True,
+        index: int = 0,
+        on_episode: Callable[[Episode], None] | None = None,
+    ) -> None:
+        if (graph is None) == (policies is None):
+            raise UserError("give a PolicyEvaluator either graph= or policies=")
+        self._lone = graph is not None
+        sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
+        self._collect = collect
+        self._check = check_observations
+        self._on_episode = on_episode
+        seeds = _seed_sequence(rng).spawn(2)
+        self._rng = np.random.default_rng(seeds[0])
+        self.env: BatchedEnv = build_env(env, num_envs, env_settings or {})
+        self._policy_of = _policy_function(policy_of, tuple(sources))
+        spaces = _spaces_by_policy(self.env, self._policy_of, tuple(sources))
+        self._specs: dict[str, GraphSpec] = dict(specs or {})
+        self.policies: dict[str, PolicyGraph | Actor] = {}
+        for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
+            policy, spec = _resolve(source, spaces[policy_id], config, seed, self.env)
+            self.policies[policy_id] = policy
+            if spec is not None:
+                self._specs.setdefault(policy_id, spec)
+        self._graphs = {name: policy for name, policy in self.policies.items() if isinstance(policy, PolicyGraph)}
+        self._stale: set[str] = set()
+        self.filters: Filters = {
+            policy_id: {leaf: observation_filter(space) for leaf, space in leaf_spaces(spaces[policy_id][0]).items()}
+            for policy_id in sources
+        }
+        self._roles = {
+            policy_id: Role(policy_id, policy, *spaces[policy_id], self.filters[policy_id])
+            for policy_id, policy in self.policies.items()
+        }
+        self._sampler = self._make_sampler(index, explore)
+        self._held: dict[str, SampleBatch | None] = {}
+        self._metrics = Metrics()
+
+    def _make_sampler(self, index: int, explore: bool) -> ColumnarSampler | GeneralSampler:
+        if self.env.lockstep and len(self._roles) == 1:
+            (role,) = self._roles.values()
+            return ColumnarSampler(self.env, role, index=index, explore=explore, rng=self._rng)
+        return GeneralSampler(
+            self.env, self._roles, self._policy_of, index=index, explore=explore, rng=self._rng
+        )
+
+    # -- sampling
+
+    def sample(self) -> SampleBatch | MultiAgentBatch:
+        """One fragment or the episodes that ``collect`` says, postprocessed where the policies can do it here."""
+        batch = self._sample()
+        return batch[DEFAULT_POLICY] if self._lone else batch
+
+    def sample_counted(self) -> tuple[SampleInfo, MultiAgentBatch]:
+        """The counts and the sample as two results, so that a driver can count without fetching the sample."""
+        batch = self._sample()
+        units = batch.policies.items()
+        version = max(role.version for role in self._roles.values())
+        rows, pieces = {name: len(part) for name, part in units}, {name: part.pieces for name, part in units}
+        return SampleInfo(batch.env_steps, rows, pieces, version), batch
+
+    def _sample(self) -> MultiAgentBatch:
+        for policy_id in self._stale:
+            self._refresh_actor(policy_id)
+        self._stale.clear()
+        collected = self._sampler.collect(self._collect)
+        if self._check:
+            for batch in collected.batches.values():
+                check_finite(batch, self.env.name)
+        self._metrics.episodes += collected.episodes
+        if self._on_episode is not None:
+            for episode in collected.episodes:
+                self._on_episode(episode)
+        batches = {name: self._postprocess(name, batch, collected) for name, batch in collected.batches.items()}
+        return MultiAgentBatch(batches, collected.env_steps)
+
+    def _postprocess(self, policy_id: str, batch: SampleBatch, collected: Collected) -> SampleBatch:
+        policy = self.policies[policy_id]
+        rho = policy.postprocess
+        if rho is None:
+            return batch
+        if not policy.lookahead:
+            return rho(batch, collected.agents)
+        raw = join(self._held.get(policy_id), batch)
+        complete, held = split(raw, policy.lookahead)
+        self._held[policy_id] = None if isinstance(self._collect, Episodes) else held
+        return as_transitions(rho(raw, collected.agents)).take_pieces(complete)
+
+    # -- learning
+
+    def graph(self, policy_id: str) -> PolicyGraph:
+        """The policy's graph, built from its spec when first needed; from then on it acts through its actor."""
+        if policy_id not in self._graphs:
+            graph = self.graph_spec(policy_id).build()
+            graph.set_weights(self._known_weights(policy_id, graph))
+            self._graphs[policy_id] = graph
+        return self._graphs[policy_id]
+
+    def _known_weights(self, policy_id: str, graph: PolicyGraph) -> Weights:
+        weights: Weights = self.policies[policy_id].get_state()["weights"]
+        return {name: array for name, array in weights.items() if name in graph.acting}
+
+    def gradients(
+        self,
+        batch: SampleBatch | MultiAgentBatch,
+        units: NDArray[np.int64] | Mapping[str, NDArray[np.int64]] | None = None,
+    ) -> dict[str, GradientOutput]:
+        """Each policy's gradients on its batch, or on its ``units`` of it. Policies without any are left out."""
+        result = {}
+        for policy_id, part in MultiAgentBatch.of(batch).items():
+            own = units.get(policy_id) if isinstance(units, Mapping) else units
+            if not len(part) or (isinstance(units, Mapping) and (own is None or not len(own))):
+                continue
+            result[policy_id] = self.graph(policy_id).gradients(part, own)
+        return result
+
+    def gradients_apart(
+        self, batch: MultiAgentBatch, units: Mapping[str, NDArray[np.int64]] | None = None
+    ) -> tuple[dict[str, GradientOutput], dict[str, Weights]]:
+        """As ``gradients``, the arrays apart from the rest, so that a driver can weigh them without fetching them."""
+        outputs = self.gradients(batch, units)
+        gradients = {policy_id: output.gradients for policy_id, output in outputs.items()}
+        return {policy_id: output._replace(gradients={}) for policy_id, output in outputs.items()}, gradients
+
+    def apply_gradients(self, gradients: Mapping[str, Weights]) -> None:
+        """One optimizer step of each policy named."""
+        for policy_id, own in gradients.items():
+            self.graph(policy_id).apply_gradients(own)
+            self._stale.add(policy_id)
+
+    def _refresh_actor(self, policy_id: str) -> None:
+        policy, graph = self.policies[policy_id], self._graphs[policy_id]
+        if policy is not graph:
+            policy.set_weights(graph.get_weights(graph.acting))
+
+    # -- what is sent around
+
+    def get_weights(self) -> dict[str, Weights]:
+        """``{policy_id: {name: array}}``: all of a graph's, what an actor has of an actor's."""
+        return {
+            policy_id: self._graphs[policy_id].get_weights()
+            if policy_id in self._graphs
+            else policy.get_state()["weights"]
+            for policy_id, policy in self.policies.items()
+        }
+
+    def set_weights(self, weights: Mapping[str, Weights], version: int) -> None:
+        """Replaces the named weights of the named policies; samples carry ``version`` from now on."""
+        for policy_id, own in weights.items():
+            graph = self._graphs.get(policy_id)
+            if graph is not None:
+                graph.set_weights(own)
+            if self.policies[policy_id] is not graph:
+                self.policies[policy_id].set_weights(own)
+            self._roles[policy_id].version = version
+
+    def on_progress(self, progress: Mapping[str, Progress]) -> None:
+        """Passes a run's progress to the policies: their schedules go by it."""
+        for policy_id, own in progress.items():
+            for policy in {id(p): p for p in (self.policies[policy_id], self._graphs.get(policy_id)) if p}.values():
+                policy.on_progress(own)
+
+    def receive(self, update: Update) -> None:
+        """Weights, progress and filters in one message."""
+        self.set_weights(update.weights, update.version)
+        self.on_progress(update.progress)
+        if update.filters is not None:
+            self.set_filters(update.filters)
+
+    def take_filter_deltas(self) -> dict[str, dict[str, FilterDelta]]:
+        """What the filters have seen since they were last asked."""
+        return {name: {leaf: one.take_delta() for leaf, one in own.items()} for name, own in self.filters.items()}
+
+    def set_filters(self, filters: Mapping[str, Mapping[str, Any]]) -> None:
+        """Takes over the merged statistics."""
+        for policy_id, leaves in filters.items():
+            for leaf, state in leaves.items():
+                self.filters[policy_id][leaf].set_state(state)
+
+    def graph_spec(self, policy_id: str) -> GraphSpec:
+        """What builds the policy's graph elsewhere. ``UserError`` where only a finished policy was given."""
+        if policy_id not in self._specs:
+            raise UserError(f"policy '{policy_id}' was given finished: there is no spec to build it from")
+        return self._specs[policy_id]
+
+    def call(self, policy_id: str, utility: str, *args: Any) -> Any:
+        """Calls utility ``u^i`` of a policy by name."""
+        return self.policies[policy_id].call(utility, *args)
+
+    def metrics(self) -> Metrics:
+        """Finished episodes and restarted slots since the last call."""
+        metrics, self._metrics = self._metrics, Metrics()
+        return metrics
+
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on exactly: environments, open episodes, filters, random state."""
+        return {
+            "rng": self._rng.bit_generator.state,
+            "env": self.env.get_state(),
+            "sampler": self._sampler.get_state(),
+            "policies": {name: policy.get_state() for name, policy in self.policies.items()},
+            "graphs": {
+                name: graph.get_state() for name, graph in self._graphs.items() if graph is not self.policies[name]
+            },
+            "versions": {name: role.version for name, role in self._roles.items()},
+            "filters": {
+                name: {leaf: one.get_state() for leaf, one in own.items()} for name, own in self.filters.items()
+            },
+            "held": {name: _batch_tree(batch) for name, batch in self._held.items() if batch is not None},
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree; slots that could not be restored begin anew and appear in ``metrics``."""
+        self._rng.bit_generator.state = state["rng"]
+        for policy_id, own in state["policies"].items():
+            self.policies[policy_id].set_state(own)
+        for policy_id, own in state["graphs"].items():
+            self.graph(policy_id).set_state(own)
+        for policy_id, version in state["versions"].items():
+            self._roles[policy_id].version = version
+        self.set_filters(state["filters"])
+        if not state["sampler"]["started"]:
+            restarted = []
+        elif state["env"] is not None:
+            restarted = self.env.set_state(state["env"])
+        else:
+            self.env.reset(int(self._rng.integers(2**31)))
+            restarted = list(range(self.env.num_slots))
+        self._metrics.restarts = list(restarted)
+        self._sampler.set_state(state["sampler"], restarted)
+        self._held = {name: _without_slots(tree, restarted) for name, tree in state["held"].items()}
+
+    def close(self) -> None:
+        """Closes the environments; may be called twice."""
+        self.env.close()
+
+
+def _batch_tree(batch: SampleBatch) -> dict[str, Any]:
+    return {"rows": dict(batch.rows), "cuts": dict(batch.cuts)}
+
+
+def _without_slots(tree: dict[str, Any], slots: list[int]) -> SampleBatch:
+    batch = SampleBatch(tree["rows"], tree["cuts"])
+    return batch.take_pieces(np.flatnonzero(~np.isin(batch.cuts[SLOT], slots)))
+
+
+def _seed_sequence(rng: np.random.Generator | np.random.SeedSequence | int | None) -> np.random.SeedSequence:
+    if isinstance(rng, np.random.Generator):
+        return np.random.SeedSequence(rng.integers(2**32, size=4).tolist())
+    return rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
+
+
+def _policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:
+    if callable(policy_of):
+        return policy_of
+    if policy_of is not None:
+        table = dict(policy_of)
+
+        def look_up(agent_id: Any) -> str:
+            if agent_id not in table:
+                raise UserError(f"policy_of names no policy for agent {agent_id!r}; it has: {', '.join(map(str, table))}")
+            return table[agent_id]
+
+        return look_up
+    if len(policy_ids) == 1:
+        return lambda agent_id: policy_ids[0]
+    return str  # agents are named after their policies
+
+
+def _spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:
+    """The spaces each policy acts in: those of the group that bears its agents' or its own name, else the only ones."""
+    groups = env.groups
+    if len(groups) == 1:
+        (only,) = groups.values()
+        return dict.fromkeys(policy_ids, only)
+    result: dict[str, Spaces] = {}
+    for group, spaces in groups.items():
+        policy_id = group if group in policy_ids else policy_of(group)
+        if result.setdefault(policy_id, spaces) != spaces:
+            raise UserError(f"policy '{policy_id}' acts for groups with different spaces; give each a policy of its own")
+    missing = [policy_id for policy_id in policy_ids if policy_id not in result]
+    if missing:
+        raise UserError(f"no group of '{env.name}' ({', '.join(groups)}) is acted for by: {', '.join(missing)}")
+    return result
+
+
+def _resolve(
+    source: PolicySource,
+    spaces: Spaces,
+    config: GraphConfig | Mapping[str, Any] | None,
+    seed: np.random.SeedSequence,
+    env: BatchedEnv,
+) -> tuple[PolicyGraph | Actor, GraphSpec | None]:
+    """The policy that a source stands for, and the spec it came from."""
+    if isinstance(source, type):
+        given = config if isinstance(config, GraphConfig) else source.Config(**dict(config or {}))
+        source = GraphSpec(source, *spaces, given, seed, env.model())
+    if isinstance(source, GraphSpec):
+        return source.build(), source
+    return source, None

@@ -1,0 +1,114 @@
+"""PolicyOptimizer: how evaluators and replay are driven to improve policies. Not Adam or SGD, which a graph owns."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from rlcore.policy_graph import Progress, Weights
+
+if TYPE_CHECKING:
+    from rlcore.evaluator_set import EvaluatorSet
+    from rlcore.policy_evaluator import PolicyEvaluator
+    from rlcore.runtime.base import Runtime
+
+
+class OptimizerConfig(BaseModel):
+    """Base of every ``PolicyOptimizer.Config``: unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class StepResult:
+    """What one ``step()`` did: counts, losses averaged over its updates by policy, and seconds by activity.
+
+    ``timers`` has ``sample_s``, ``learn_s`` and ``sync_s``.
+    """
+
+    env_steps: int
+    learnt_rows: int
+    updates: int
+    skipped_updates: int = 0
+    dropped_rows: int = 0
+    stats: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    timers: Mapping[str, float] = field(default_factory=dict)
+
+
+class PolicyOptimizer(ABC):
+    """Drives evaluators to improve the policies ``trains``. Its ``step()`` is the algorithm and reads top to bottom.
+
+    It runs in the driver, single-threaded, and calls the runtime for everything that happens elsewhere, so that the
+    same code runs in one process, on a cluster and in simulation.
+
+    ::
+
+        optimizer = SomeOptimizer(local, evaluators, runtime, config, trains=("default",))
+        while not enough: result = optimizer.step()
+
+    ``local`` is the driver's own evaluator: the specs of the graphs come from it. ``evaluators`` are those that
+    sample (the local one, where no others were asked for).
+    """
+
+    Config: ClassVar[type[OptimizerConfig]] = OptimizerConfig
+
+    def __init__(
+        self,
+        local: PolicyEvaluator,
+        evaluators: EvaluatorSet,
+        runtime: Runtime,
+        config: OptimizerConfig,
+        trains: tuple[str, ...],
+    ) -> None:
+        self.local = local
+        self.evaluators = evaluators
+        self.runtime = runtime
+        self.config = config
+        self.trains = trains
+
+    @abstractmethod
+    def step(self) -> StepResult:
+        """One round, of seconds rather than hours."""
+
+    @abstractmethod
+    def get_weights(self) -> dict[str, Weights]:
+        """The trained policies' weights as they now are."""
+
+    @abstractmethod
+    def get_progress(self) -> dict[str, Progress]:
+        """How far each trained policy is."""
+
+    @abstractmethod
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on exactly."""
+
+    @abstractmethod
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree."""
+
+
+class MeanStats:
+    """Averages the statistics of many updates, key by key."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, dict[str, float]] = {}
+        self._counts: dict[str, dict[str, int]] = {}
+
+    def add(self, policy_id: str, stats: Mapping[str, float]) -> None:
+        """One update's statistics."""
+        sums = self._sums.setdefault(policy_id, {})
+        counts = self._counts.setdefault(policy_id, {})
+        for name, value in stats.items():
+            sums[name] = sums.get(name, 0.0) + value
+            counts[name] = counts.get(name, 0) + 1
+
+    def mean(self) -> dict[str, dict[str, float]]:
+        """``{policy_id: {name: mean}}``"""
+        return {
+            policy_id: {name: total / self._counts[policy_id][name] for name, total in sums.items()}
+            for policy_id, sums in self._sums.items()
+        }

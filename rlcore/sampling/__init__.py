@@ -1,0 +1,1 @@
+"""The inner loops: how policies and environments are driven to collect experience."""

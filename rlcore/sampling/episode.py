@@ -1,0 +1,82 @@
+"""Finished episodes, and the running sums they are made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Episode:
+    """One finished episode of one environment slot: the sum of all agents' rewards, and its environment steps."""
+
+    eps_id: int
+    slot: int
+    episode_return: float
+    length: int
+    policy_returns: Mapping[str, float] = field(default_factory=dict)
+
+
+class EpisodeBook:
+    """Which episode each slot is in, and what it has brought so far.
+
+    The k-th episode of slot ``s`` of evaluator ``index`` has the id ``(k * slots + s) + index * 2**40``: unique in a
+    run, whatever order slots finish in.
+    """
+
+    def __init__(self, slots: int, index: int) -> None:
+        self._offset = index << 40
+        self._slots = slots
+        self.number = np.zeros(slots, np.int64)
+        self.length = np.zeros(slots, np.int64)
+        self.returns: dict[str, Any] = {}
+
+    def eps_id(self, slot: Any, number: Any) -> Any:
+        """The id of episode ``number`` of ``slot``, elementwise."""
+        return np.asarray(number * self._slots + slot + self._offset, np.int64)
+
+    def add(self, policy_id: str, slots: Any, rewards: Any) -> None:
+        """Adds rewards (several rows may be of one slot) to the returns of the slots' episodes."""
+        if policy_id not in self.returns:
+            self.returns[policy_id] = np.zeros(self._slots, np.float64)
+        np.add.at(self.returns[policy_id], slots, rewards)
+
+    def finish(self, slot: int) -> Episode:
+        """Closes the running episode of ``slot`` and opens the next."""
+        by_policy = {policy_id: float(sums[slot]) for policy_id, sums in self.returns.items()}
+        episode = Episode(
+            int(self.eps_id(slot, self.number[slot])),
+            slot,
+            sum(by_policy.values()),
+            int(self.length[slot]),
+            by_policy,
+        )
+        self.number[slot] += 1
+        self.abandon(slot)
+        return episode
+
+    def abandon(self, slot: int) -> None:
+        """Forgets what the running episode of ``slot`` has brought."""
+        self.length[slot] = 0
+        for sums in self.returns.values():
+            sums[slot] = 0.0
+
+    def restart(self) -> None:
+        """Every slot begins a new episode, finished or not."""
+        self.number += 1
+        self.length[:] = 0
+        for sums in self.returns.values():
+            sums[:] = 0.0
+
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on."""
+        return {"number": self.number.copy(), "length": self.length.copy(), "returns": dict(self.returns)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree."""
+        self.number = np.array(state["number"])
+        self.length = np.array(state["length"])
+        self.returns = {policy_id: np.array(sums) for policy_id, sums in state["returns"].items()}

@@ -1,0 +1,41 @@
+"""One policy's part in sampling: who acts, through which observation filters, at which version of the weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlcore.columns import Columns
+from rlcore.policy_graph import Actor, ActOutput, ActRows, PolicyGraph, State
+from rlcore.sampling.filters import ObservationFilter
+
+
+@dataclass
+class Role:
+    """A policy as the samplers see it. ``filters`` has one filter for each leaf of the observation space."""
+
+    policy_id: str
+    policy: PolicyGraph | Actor
+    observation_space: gymnasium.Space[Any]
+    action_space: gymnasium.Space[Any]
+    filters: Mapping[str, ObservationFilter]
+    version: int = 0
+
+    def act(self, obs: Columns, state: State, rows: ActRows, explore: bool, rng: np.random.Generator) -> ActOutput:
+        """Acts on raw observations."""
+        return self.policy.act(self.normalise(obs), state, rows=rows, explore=explore, rng=rng)
+
+    def normalise(self, obs: Columns) -> Columns:
+        """``obs`` through the filters, with the statistics that hold for the whole fragment."""
+        if isinstance(obs, dict):
+            return {leaf: self.filters[leaf].normalise(array) for leaf, array in obs.items()}
+        return self.filters[""].normalise(obs)
+
+    def observe(self, obs: Columns) -> None:
+        """Counts raw observations into the filters' next statistics."""
+        for leaf, array in (obs if isinstance(obs, dict) else {"": obs}).items():
+            self.filters[leaf].observe(array)
