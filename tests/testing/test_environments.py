@@ -150,6 +150,7 @@ def builds() -> list[Any]:
         lambda: TwoAgentEnv(3, lengths=(4, 3), every=(1, 2), start=(0, 1)),
         lambda: TwoAgentEnv(2, separate_groups=True, lengths=(2, 5), every=(1, 4)),
         lambda: ScatteredCount(4, length=[1, 2, 3, 4], order_seed=5),
+        lambda: Scattered(lambda slot: TwoAgentEnv(separate_groups=True, every=(1, 2), first_slot=slot), 3),
     ]
 
 
@@ -165,7 +166,7 @@ def test_a_state_between_send_and_poll_goes_on_exactly(build):
     assert all(map(same, play(other, 9), play(env, 9)))
 
 
-@pytest.mark.parametrize("build", builds()[:4])
+@pytest.mark.parametrize("build", builds())
 def test_a_state_between_poll_and_send_hands_over_the_waiting_observations_again(build):
     env = build()
     env.reset(11)
@@ -187,18 +188,21 @@ def test_a_state_between_poll_and_send_hands_over_the_waiting_observations_again
     assert all(map(same, play(other, 9), play(env, 9)))
 
 
-def test_a_restored_scattered_environment_hands_over_every_slot():
-    env = ScatteredCount(4, length=[1, 2, 3, 4], order_seed=5)
+def test_two_agents_may_be_answered_group_by_group():
+    env = TwoAgentEnv(2, separate_groups=True)
     env.reset(0)
-    play(env, 7)
-    env.poll(None)
-    other = ScatteredCount(4, length=[1, 2, 3, 4], order_seed=9)
-    other.reset(0)
-    other.set_state(env.get_state())
-    seen: list[int] = []
-    while len(seen) < 4:
-        seen += other.poll(None)[DEFAULT_GROUP].slot.tolist()
-    assert sorted(seen) == [0, 1, 2, 3]
+    actions = answer(env.poll(None))
+    env.send({"second": actions["second"]})
+    with pytest.raises(TimeoutError, match="2 agents wait for an action"):
+        env.poll(None)
+    state = env.get_state()
+    env.send({"first": actions["first"]})
+    expected = play(env, 5)
+    env.set_state(state)
+    again = env.poll(None)
+    assert set(again) == {"first"}
+    env.send(answer(again))
+    assert all(map(same, play(env, 5), expected))
 
 
 def test_two_agents_earn_by_their_own_tasks():

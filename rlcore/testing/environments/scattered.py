@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,8 @@ class Scattered(BatchedEnv):
     ``build(slot)`` makes the environment of a slot. The subset of a poll is never empty, and depends on ``order_seed``
     and the polls before it, not on the seed of ``reset``: the same episodes can be had in many orders.
 
-    A restored environment is polled next; slots that waited for an action are handed over again, as theirs do.
+    A restored environment is polled next. The slots of the last poll that waited for an action are handed over again,
+    as those environments do, and what comes after is what would have come.
     """
 
     lockstep = False
@@ -33,48 +35,54 @@ class Scattered(BatchedEnv):
         self.num_slots = num_envs
         self.name = f"scattered {self._envs[0].name}"
         self._order = np.random.default_rng(order_seed)
-        self._ready = np.zeros(num_envs, np.bool_)
+        self._unanswered = np.zeros(num_envs, np.int64)  # rows that were handed over and wait for an action
+        self._polled = np.zeros(0, np.int64)  # the slots of the last poll, in its order
+        self._again = np.zeros(0, np.int64)  # slots that a restored environment hands over first
 
     def reset(self, seed: int | None) -> None:
         for env in self._envs:
             env.reset(seed)
-        self._ready[:] = True
+        self._unanswered[:] = 0
+        self._again = np.zeros(0, np.int64)
 
     def poll(self, timeout: float | None) -> dict[str, StepBatch]:
-        ready = np.flatnonzero(self._ready)
-        if not len(ready):
-            raise TimeoutError(f"{self.name}: all {self.num_slots} slots wait for actions, nothing is ready")
-        chosen = self._order.permutation(ready)[: self._order.integers(1, len(ready), endpoint=True)]
         parts: dict[str, list[StepBatch]] = {}
-        for slot in chosen:
-            polled = self._envs[slot].poll(timeout)
-            self._ready[slot] = not any(step.needs_action.any() for step in polled.values())
-            for group, step in polled.items():
-                step.slot = np.full_like(step.slot, slot)
-                parts.setdefault(group, []).append(step)
+        self._polled = self._choose()
+        for slot in self._polled:
+            for group, step in self._envs[slot].poll(timeout).items():
+                self._unanswered[slot] += int(step.needs_action.sum())
+                parts.setdefault(group, []).append(replace(step, slot=np.full_like(step.slot, slot)))
         return {group: concat_steps(steps) for group, steps in parts.items()}
 
+    def _choose(self) -> NDArray[np.int64]:
+        if len(self._again):
+            again, self._again = self._again, np.zeros(0, np.int64)
+            return again
+        ready = np.flatnonzero(self._unanswered == 0)
+        if not len(ready):
+            raise TimeoutError(f"{self.name}: all {self.num_slots} slots wait for actions, nothing is ready")
+        return self._order.permutation(ready)[: self._order.integers(1, len(ready), endpoint=True)]
+
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
-        for slot in np.unique(np.concatenate([slots for slots, _ in actions.values()] or [np.zeros(0, np.int64)])):
-            if not 0 <= slot < self.num_slots or self._ready[slot]:
-                raise ValueError(f"{self.name}: slot {slot} does not wait for an action")
-            mine = {group: np.flatnonzero(slots == slot) for group, (slots, _) in actions.items()}
-            self._envs[slot].send(
-                {
-                    group: (np.zeros(len(rows), np.int64), take(actions[group][1], rows))
-                    for group, rows in mine.items()
-                    if len(rows)
-                }
-            )
-            self._ready[slot] = True
+        for group, (slots, chosen) in actions.items():
+            for slot in np.unique(slots):
+                if not 0 <= slot < self.num_slots or not self._unanswered[slot]:
+                    raise ValueError(f"{self.name}: slot {slot} does not wait for an action")
+                rows = np.flatnonzero(slots == slot)
+                self._envs[slot].send({group: (np.zeros(len(rows), np.int64), take(chosen, rows))})
+                self._unanswered[slot] -= len(rows)
 
     def get_state(self) -> dict[str, Any] | None:
-        states = {str(slot): env.get_state() for slot, env in enumerate(self._envs)}
-        return {"slots": states, "order": self._order.bit_generator.state}
+        return {
+            "slots": {str(slot): env.get_state() for slot, env in enumerate(self._envs)},
+            "order": self._order.bit_generator.state,
+            "again": np.append(self._again, self._polled[self._unanswered[self._polled] > 0]),
+        }
 
     def set_state(self, state: dict[str, Any]) -> list[int]:
         lost = [slot for slot, env in enumerate(self._envs) if env.set_state(state["slots"][str(slot)])]
-        self._ready[:] = True
+        self._unanswered[:] = 0
+        self._again = np.array(state["again"], np.int64)
         self._order.bit_generator.state = state["order"]
         return lost
 

@@ -68,6 +68,8 @@ class TwoAgentEnv(BatchedEnv):
     Where an agent ends before the other, its ending comes in a row without ``needs_action``. ``episode_over`` is set in
     every row of a slot that a poll hands over with the end of its episode.
 
+    Actions may be sent group by group; the environment goes on when the last one has come.
+
     A restored environment is polled next. Where its state was taken between a poll and the send that answers it, it
     hands over the waiting observations again, without the transitions that led to them.
     """
@@ -105,7 +107,8 @@ class TwoAgentEnv(BatchedEnv):
         self._alive = np.ones((num_envs, AGENTS), np.bool_)
         self._met = np.zeros((num_envs, AGENTS), np.bool_)  # has had a row in this episode
         self._owed = np.zeros((num_envs, AGENTS), np.float32)  # earned since the agent's last row
-        self._due = np.zeros((num_envs, AGENTS), np.bool_)  # waits for an action
+        self._due = np.zeros((num_envs, AGENTS), np.bool_)  # acts in the step that comes
+        self._unanswered = np.zeros((num_envs, AGENTS), np.bool_)  # its action has not been sent yet
         # By group, with the numbers of the agents in the place of their ids:
         self._ready: dict[str, StepBatch] | None = None
         self._polled: dict[str, StepBatch] = {}
@@ -123,27 +126,33 @@ class TwoAgentEnv(BatchedEnv):
 
     def poll(self, timeout: float | None) -> dict[str, StepBatch]:
         if self._ready is None:
-            raise TimeoutError(f"{self.name}: {int(self._due.sum())} agents wait for an action, nothing is ready")
+            raise TimeoutError(
+                f"{self.name}: {int(self._unanswered.sum())} agents wait for an action, nothing is ready"
+            )
         self._polled, self._ready = self._ready, None
         return {group: replace(step, agent_id=self._ids[step.agent_id]) for group, step in self._polled.items()}
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._ready is not None:
             raise ValueError(f"{self.name}: actions were sent before the last step was polled")
-        wanted = self._wanted()
-        for group, agents in self._members.items():
-            slot, member = np.nonzero(self._due[:, agents])
-            slots, chosen = actions.get(group, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-            check_sent(f"{self.name}, group {group}", slot, slots, chosen)
-            size = int(self._contexts[agents[0]])
-            answers = np.asarray(chosen)
-            if len(answers) and (answers.dtype.kind != "i" or answers.min() < 0 or answers.max() >= size):
-                raise ValueError(f"{self.name}, group {group}: actions {answers.tolist()} are not all in 0..{size - 1}")
-            agent = agents[member]
-            self._owed[slot, agent] += answers == wanted[slot, agent]
-        rows = _Rows(self.num_slots)
-        self._step(np.ones(self.num_slots, np.bool_), rows)
-        self._advance(rows)
+        for group, (slots, chosen) in actions.items():
+            self._answer(group, slots, np.asarray(chosen))
+            self._polled.pop(group, None)
+        if not self._unanswered.any():
+            rows = _Rows(self.num_slots)
+            self._step(np.ones(self.num_slots, np.bool_), rows)
+            self._advance(rows)
+
+    def _answer(self, group: str, slots: NDArray[Any], chosen: NDArray[Any]) -> None:
+        agents = self._members[group]
+        slot, member = np.nonzero(self._unanswered[:, agents])
+        check_sent(f"{self.name}, group {group}", slot, slots, chosen)
+        size = int(self._contexts[agents[0]])
+        if len(chosen) and (chosen.dtype.kind != "i" or chosen.min() < 0 or chosen.max() >= size):
+            raise ValueError(f"{self.name}, group {group}: actions {chosen.tolist()} are not all in 0..{size - 1}")
+        agent = agents[member]
+        self._owed[slot, agent] += chosen == self._wanted()[slot, agent]
+        self._unanswered[slot, agent] = False
 
     def _context(self) -> NDArray[np.int64]:
         seed = np.asarray(self._seed, np.uint64)
@@ -157,7 +166,7 @@ class TwoAgentEnv(BatchedEnv):
         """Goes on until an action is needed in every slot, and makes the rows ready."""
         while not (served := np.asarray(rows.needs_action.any(1))).all():
             self._step(~served, rows)
-        self._due = rows.needs_action
+        self._due, self._unanswered = rows.needs_action, rows.needs_action.copy()
         self._ready = {
             group: self._hand_over(rows, agents)
             for group, agents in self._members.items()
@@ -248,4 +257,4 @@ class TwoAgentEnv(BatchedEnv):
         self._ready = None
 
 
-_STATE = ("t", "episode", "alive", "met", "owed", "due")
+_STATE = ("t", "episode", "alive", "met", "owed", "due", "unanswered")
