@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, leaf_spaces
+from rlcore.columns import Array, leaf_spaces
 from rlcore.errors import SpaceError
 
-#: A tree of dicts, arrays and numbers: what was seen since the last delta, ``{}`` for nothing.
-Delta = dict[str, Any]
+#: What a filter has observed since its last delta: ``RunningStatistics.get_state()``, or ``{}`` for nothing.
+FilterDelta = dict[str, Any]
 
 # A standard deviation below this is rounding noise of a constant, which is only centred.
 _SMALLEST_STD = 1e-8
@@ -81,47 +81,53 @@ class RunningStatistics:
 
 
 class ObservationFilter(ABC):
-    """Stands between the environment and the policy in a sampler; the learner sees what the policy saw.
+    """Stands between the environment and the policy in a sampler, for one leaf of the observation space.
 
-    A sampler's round, and the owner's between rounds::
+    The learner sees what the policy saw. A sampler's round, and the owner's between rounds::
 
         seen = filter.normalise(obs)            # by statistics that stay fixed during the round
         filter.observe(obs)                     # raw observations, kept aside as the delta
-        owner.apply(merge_deltas([worker.take_delta(), ...]))    # then the same delta to all, or owner.get_statistics()
 
-    A delta that was taken must be applied by all or by none, and in the same order: then all filters stay equal.
+        owner.apply(merge_deltas([delta of each sampler]))
+        filter.set_statistics(owner.get_statistics())
+
+    All arrays are ``[n, *shape]``.
     """
 
     #: How many deltas are in the statistics.
     version: int = 0
 
     @abstractmethod
+    def __init__(self, space: gymnasium.Space[Any]) -> None:
+        """A filter for observations of ``space``, with empty statistics."""
+
+    @abstractmethod
     def output_space(self) -> gymnasium.Space[Any]:
         """The space of what the policy sees."""
 
     @abstractmethod
-    def normalise(self, obs: Columns) -> Columns:
-        """Observations ``[n, ...]`` as the policy sees them; float32 where they are normalised."""
+    def normalise(self, obs: Array) -> Array:
+        """Observations as the policy sees them."""
 
     @abstractmethod
-    def observe(self, obs: Columns) -> None:
-        """Adds raw observations ``[n, ...]`` to the delta; the statistics stay as they are."""
+    def observe(self, obs: Array) -> None:
+        """Adds raw observations to the delta; the statistics stay as they are."""
 
     @abstractmethod
-    def take_delta(self) -> Delta:
+    def take_delta(self) -> FilterDelta:
         """What was observed since the last call, and forgets it."""
 
     @abstractmethod
-    def apply(self, delta: Delta) -> None:
+    def apply(self, delta: FilterDelta) -> None:
         """Adds a delta to the statistics, and one to the version; an empty one changes nothing."""
 
     @abstractmethod
     def get_statistics(self) -> dict[str, Any]:
-        """The statistics and the version, for another filter of the same spaces; the delta stays out."""
+        """Statistics and version, for the filters of samplers; the delta stays out."""
 
     @abstractmethod
     def set_statistics(self, state: Mapping[str, Any]) -> None:
-        """Takes over statistics and version, and keeps the delta."""
+        """Takes over statistics and version, and keeps the own delta."""
 
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
@@ -141,16 +147,16 @@ class NoFilter(ObservationFilter):
     def output_space(self) -> gymnasium.Space[Any]:
         return self._space
 
-    def normalise(self, obs: Columns) -> Columns:
+    def normalise(self, obs: Array) -> Array:
         return obs
 
-    def observe(self, obs: Columns) -> None:
+    def observe(self, obs: Array) -> None:
         pass
 
-    def take_delta(self) -> Delta:
+    def take_delta(self) -> FilterDelta:
         return {}
 
-    def apply(self, delta: Delta) -> None:
+    def apply(self, delta: FilterDelta) -> None:
         pass
 
     def get_statistics(self) -> dict[str, Any]:
@@ -166,123 +172,95 @@ class NoFilter(ObservationFilter):
         pass
 
 
-class _LeafMeanStd:
-    """The statistics, the delta and the cached scale of one array of the observation."""
+class MeanStd(ObservationFilter):
+    """Subtracts the running mean, divides by the running standard deviation, clips to ``[-clip, clip]``; to float32.
 
-    def __init__(self, shape: tuple[int, ...], clip: float) -> None:
+    Every number of the observation has statistics of its own; one that never varied is only centred. Before the first
+    delta is applied observations pass unscaled and unclipped, in float32.
+
+    Raises ``SpaceError`` for a space that is no Box.
+    """
+
+    def __init__(self, space: gymnasium.Space[Any], clip: float = 10.0) -> None:
+        if not isinstance(space, gymnasium.spaces.Box):
+            raise SpaceError(f"filter mean_std normalises a Box, not {space}")
         self._clip = clip
-        self.statistics = RunningStatistics(shape)
-        self.delta = RunningStatistics(shape)
-        self._inverse_std: NDArray[np.float64] = np.ones(shape)
+        self._shape = space.shape
+        self._statistics = RunningStatistics(space.shape)
+        self._delta = RunningStatistics(space.shape)
+        self._inverse_std = np.ones(space.shape)
+        self.version = 0
 
-    def refresh(self) -> None:
-        """Has to follow every change of the statistics."""
-        std = self.statistics.std
-        self._inverse_std = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
+    def output_space(self) -> gymnasium.Space[Any]:
+        """An unbounded float32 Box: the first observations are not yet clipped."""
+        return gymnasium.spaces.Box(-np.inf, np.inf, self._shape, np.float32)
+
+    @property
+    def statistics(self) -> RunningStatistics:
+        """What observations are normalised by; to be read only."""
+        return self._statistics
 
     def normalise(self, obs: Array) -> NDArray[np.float32]:
-        if not self.statistics.count:
+        if not self._statistics.count:
             return obs.astype(np.float32)
-        scaled = obs - self.statistics.mean
+        scaled = obs - self._statistics.mean
         scaled *= self._inverse_std
         np.minimum(scaled, self._clip, out=scaled)
         np.maximum(scaled, -self._clip, out=scaled)
         return scaled.astype(np.float32)
 
+    def observe(self, obs: Array) -> None:
+        self._delta.update(obs)
 
-class MeanStd(ObservationFilter):
-    """Subtracts the running mean, divides by the running standard deviation, clips to ``[-clip, clip]``.
-
-    Each Box of the observation is normalised by itself, number by number, and becomes float32; leaves that are no Box
-    (Discrete, MultiBinary) pass unchanged. Before the first delta is applied observations pass as they are, in
-    float32. A number that never varied is only centred.
-
-    Raises ``SpaceError`` where the space has no Box.
-    """
-
-    def __init__(self, space: gymnasium.Space[Any], clip: float = 10.0) -> None:
-        self._space = space
-        self._clip = clip
-        boxes = {leaf: box for leaf, box in leaf_spaces(space).items() if isinstance(box, gymnasium.spaces.Box)}
-        if not boxes:
-            raise SpaceError(f"filter mean_std: there is no Box to normalise in {space}")
-        self._leaves = {leaf: _LeafMeanStd(box.shape, clip) for leaf, box in boxes.items()}
-        self.version = 0
-
-    def output_space(self) -> gymnasium.Space[Any]:
-        """The same space with unbounded float32 boxes: the first observations are not yet clipped."""
-        return _normalised(self._space)
-
-    def normalise(self, obs: Columns) -> Columns:
-        if not isinstance(obs, dict):
-            return self._leaves[""].normalise(obs)
-        return {
-            leaf: self._leaves[leaf].normalise(array) if leaf in self._leaves else array for leaf, array in obs.items()
-        }
-
-    def observe(self, obs: Columns) -> None:
-        for leaf, part in self._leaves.items():
-            part.delta.update(obs[leaf] if isinstance(obs, dict) else obs)
-
-    def take_delta(self) -> Delta:
-        delta = {leaf: part.delta.get_state() for leaf, part in self._leaves.items() if part.delta.count}
-        for part in self._leaves.values():
-            part.delta = RunningStatistics(part.delta.mean.shape)
+    def take_delta(self) -> FilterDelta:
+        delta = self._delta.get_state() if self._delta.count else {}
+        self._delta = RunningStatistics(self._shape)
         return delta
 
-    def apply(self, delta: Delta) -> None:
-        if not delta:
-            return
-        for leaf, state in delta.items():
-            self._leaves[leaf].statistics.merge(RunningStatistics.of(state))
-            self._leaves[leaf].refresh()
-        self.version += 1
+    def apply(self, delta: FilterDelta) -> None:
+        if delta:
+            self._statistics.merge(RunningStatistics.of(delta))
+            self.version += 1
+            self._refresh()
 
     def get_statistics(self) -> dict[str, Any]:
-        leaves = {leaf: part.statistics.get_state() for leaf, part in self._leaves.items()}
-        return {"version": self.version, "leaves": leaves}
+        return {"version": self.version, **self._statistics.get_state()}
 
     def set_statistics(self, state: Mapping[str, Any]) -> None:
-        for leaf, part in self._leaves.items():
-            part.statistics.set_state(state["leaves"][leaf])
-            part.refresh()
+        self._statistics.set_state(state)
         self.version = int(state["version"])
+        self._refresh()
 
     def get_state(self) -> dict[str, Any]:
-        return {
-            "statistics": self.get_statistics(),
-            "delta": {leaf: part.delta.get_state() for leaf, part in self._leaves.items()},
-        }
+        return {"statistics": self.get_statistics(), "delta": self._delta.get_state()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self.set_statistics(state["statistics"])
-        for leaf, part in self._leaves.items():
-            part.delta.set_state(state["delta"][leaf])
+        self._delta.set_state(state["delta"])
+
+    def _refresh(self) -> None:
+        std = self._statistics.std
+        self._inverse_std = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
 
 
-def _normalised(space: gymnasium.Space[Any]) -> gymnasium.Space[Any]:
-    if isinstance(space, gymnasium.spaces.Dict):
-        return gymnasium.spaces.Dict({name: _normalised(child) for name, child in space.spaces.items()})
-    if isinstance(space, gymnasium.spaces.Tuple):
-        return gymnasium.spaces.Tuple([_normalised(child) for child in space.spaces])
-    if isinstance(space, gymnasium.spaces.Box):
-        return gymnasium.spaces.Box(-np.inf, np.inf, space.shape, np.float32)
-    return space
+def merge_deltas(deltas: Sequence[FilterDelta]) -> FilterDelta:
+    """The deltas of one leaf from many filters as one, merged in the order given; ``{}`` where nothing was seen."""
+    parts = [RunningStatistics.of(delta) for delta in deltas if delta]
+    if not parts:
+        return {}
+    for part in parts[1:]:
+        parts[0].merge(part)
+    return parts[0].get_state()
 
 
-def merge_deltas(deltas: Sequence[Delta]) -> Delta:
-    """The deltas of many filters as one, merged in the order given."""
-    merged: dict[str, RunningStatistics] = {}
-    for delta in deltas:
-        for leaf, state in delta.items():
-            part = RunningStatistics.of(state)
-            if leaf in merged:
-                merged[leaf].merge(part)
-            else:
-                merged[leaf] = part
-    return {leaf: statistics.get_state() for leaf, statistics in merged.items()}
+def leaf_filters(kind: type[ObservationFilter], space: gymnasium.Space[Any]) -> dict[str, ObservationFilter]:
+    """A filter for each leaf of ``space``: of ``kind`` for its Boxes, none for leaves without a scale.
 
-
-def observation_filter(name: Literal["none", "mean_std"], space: gymnasium.Space[Any]) -> ObservationFilter:
-    """The filter of a config's name for observations of ``space``."""
-    return NoFilter(space) if name == "none" else MeanStd(space)
+    Raises ``SpaceError`` where ``kind`` can handle none of the leaves.
+    """
+    leaves = leaf_spaces(space)
+    if not any(isinstance(leaf, gymnasium.spaces.Box) for leaf in leaves.values()):
+        return {name: kind(leaf) for name, leaf in leaves.items()}
+    return {
+        name: kind(leaf) if isinstance(leaf, gymnasium.spaces.Box) else NoFilter(leaf) for name, leaf in leaves.items()
+    }
