@@ -260,6 +260,8 @@ class PolicyEvaluator:
         """Weights, progress and filters in one message."""
         self.set_weights(update.weights, update.version)
         self.on_progress(update.progress)
+        for policy_id in update.progress:
+            self._roles[policy_id].version = update.version
         if update.filters is not None:
             self.set_filters(update.filters)
 

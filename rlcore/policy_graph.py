@@ -65,17 +65,21 @@ class ActOutput(NamedTuple):
 
 
 class GradientOutput(NamedTuple):
-    """Gradients averaged over ``count`` samples, statistics, and the TD error by row where the loss has one."""
+    """Gradients averaged over ``count`` samples, statistics, and the TD error by row where the loss has one.
+
+    ``stop`` asks to leave this batch after the update (target KL reached).
+    """
 
     gradients: Weights
     count: int
     stats: dict[str, float]
     td_error: NDArray[Any] | None = None
+    stop: bool = False
 
 
 class LearnOutput(NamedTuple):
-    """What one update did. ``stop`` asks to leave this batch (target KL reached), ``skipped`` says that the loss or a
-    gradient was not finite and nothing changed."""
+    """What one update did. ``stop`` asks to leave this batch, ``skipped`` says that the loss or a gradient was not
+    finite and nothing changed."""
 
     stats: dict[str, float]
     td_error: NDArray[Any] | None = None
@@ -201,7 +205,7 @@ class PolicyGraph(ABC):
         skipped = not all(np.isfinite(gradient).all() for gradient in output.gradients.values())
         if not skipped:
             self.apply_gradients(output.gradients)
-        return LearnOutput(output.stats, output.td_error, skipped=skipped)
+        return LearnOutput(output.stats, output.td_error, output.stop, skipped)
 
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
         """Every parameter and buffer that acting or the loss reads and learning changes, or those in ``names``."""

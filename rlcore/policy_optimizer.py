@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from rlcore.policy_graph import Progress, Weights
+from rlcore.policy_graph import Weights
 
 if TYPE_CHECKING:
     from rlcore.evaluator_set import EvaluatorSet
@@ -74,13 +74,10 @@ class PolicyOptimizer(ABC):
     def step(self) -> StepResult:
         """One round, of seconds rather than hours."""
 
-    @abstractmethod
     def get_weights(self) -> dict[str, Weights]:
-        """The trained policies' weights as they now are."""
-
-    @abstractmethod
-    def get_progress(self) -> dict[str, Progress]:
-        """How far each trained policy is."""
+        """The trained policies' weights as they now are; the local evaluator's, where the optimizer has no others."""
+        weights = self.local.get_weights()
+        return {policy_id: weights[policy_id] for policy_id in self.trains}
 
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
@@ -96,19 +93,19 @@ class MeanStats:
 
     def __init__(self) -> None:
         self._sums: dict[str, dict[str, float]] = {}
-        self._counts: dict[str, dict[str, int]] = {}
+        self._weights: dict[str, dict[str, float]] = {}
 
-    def add(self, policy_id: str, stats: Mapping[str, float]) -> None:
-        """One update's statistics."""
+    def add(self, policy_id: str, stats: Mapping[str, float], weight: float = 1.0) -> None:
+        """One update's statistics, of that weight in the mean."""
         sums = self._sums.setdefault(policy_id, {})
-        counts = self._counts.setdefault(policy_id, {})
+        weights = self._weights.setdefault(policy_id, {})
         for name, value in stats.items():
-            sums[name] = sums.get(name, 0.0) + value
-            counts[name] = counts.get(name, 0) + 1
+            sums[name] = sums.get(name, 0.0) + weight * value
+            weights[name] = weights.get(name, 0.0) + weight
 
     def mean(self) -> dict[str, dict[str, float]]:
         """``{policy_id: {name: mean}}``"""
         return {
-            policy_id: {name: total / self._counts[policy_id][name] for name, total in sums.items()}
+            policy_id: {name: total / self._weights[policy_id][name] for name, total in sums.items()}
             for policy_id, sums in self._sums.items()
         }

@@ -1,0 +1,102 @@
+"""Local multi-device optimization: samples are pinned once on the learner's devices and gone over several times.
+
+Liang et al. 2018 (RLlib), figure 4(b); the loop of PPO (Schulman et al. 2017, algorithm 1).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pydantic import Field
+from rlcore.batch import MultiAgentBatch, concat_agents
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.learner import Learner
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import Weights
+from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
+from rlcore.runtime.base import Runtime
+
+from rlcore_sync.minibatches import shuffled
+
+
+class MultiGPUConfig(OptimizerConfig):
+    """Settings of ``multi_gpu``. Sizes count rows, or pieces for policies that learn from pieces."""
+
+    #: Passes over each batch.
+    epochs: int = Field(1, ge=1)
+    #: Units of one update; 0 is the whole batch.
+    minibatch_size: int = Field(0, ge=0)
+    #: Rows of one batch at the least: rounds are sampled until there are as many. 0 is one round.
+    train_batch_size: int = Field(0, ge=0)
+    #: Where the learner lives; several devices share each minibatch.
+    devices: tuple[str, ...] = ("cpu",)
+    seed: int = 0
+
+
+class MultiGPU(PolicyOptimizer):
+    """Collects samples in this process, learns here on one or more devices, broadcasts the weights."""
+
+    Config = MultiGPUConfig
+    config: MultiGPUConfig
+
+    def __init__(
+        self,
+        local: PolicyEvaluator,
+        evaluators: EvaluatorSet,
+        runtime: Runtime,
+        config: MultiGPUConfig,
+        trains: tuple[str, ...],
+    ) -> None:
+        super().__init__(local, evaluators, runtime, config, trains)
+        self.learner = Learner({policy_id: local.graph_spec(policy_id) for policy_id in trains}, config.devices)
+        self._reader = evaluators.reader()
+        self._rng = np.random.default_rng(config.seed)
+
+    def step(self) -> StepResult:
+        now = self.runtime.now
+        started = now()
+        batch = self._collect()
+        sampled = now()
+        self.learner.advance(batch.env_steps)
+        pinned = self.learner.pin(batch)
+        stats, updates, learnt_rows, skipped = MeanStats(), 0, 0, self.learner.skipped_updates
+        for policy_id, own in batch.items():
+            units_in_all = self.learner.graphs[policy_id].minibatch_unit.count(own)
+            stop = False
+            for _ in range(self.config.epochs):
+                for units in shuffled(units_in_all, self.config.minibatch_size, self._rng):
+                    output = self.learner.learn({policy_id: pinned[policy_id]}, {policy_id: units})[policy_id]
+                    stats.add(policy_id, output.stats)
+                    updates, learnt_rows, stop = updates + 1, learnt_rows + len(units), output.stop
+                    if stop:
+                        break
+                if stop:
+                    break
+        learnt = now()
+        self.evaluators.broadcast(self.learner.acting_weights(), self.learner.progress)
+        skipped = self.learner.skipped_updates - skipped
+        return StepResult(
+            batch.env_steps,
+            learnt_rows,
+            updates - skipped,
+            skipped,
+            stats=stats.mean(),
+            timers={"sample_s": sampled - started, "learn_s": learnt - sampled, "sync_s": now() - learnt},
+        )
+
+    def _collect(self) -> MultiAgentBatch:
+        rounds = [self.evaluators.fetch(self._reader.round(), self.trains)]
+        while sum(len(own) for one in rounds for own in one.values()) < self.config.train_batch_size:
+            rounds.append(self.evaluators.fetch(self._reader.round(), self.trains))
+        return concat_agents(rounds)
+
+    def get_weights(self) -> dict[str, Weights]:
+        return self.learner.get_weights()
+
+    def get_state(self) -> dict[str, Any]:
+        return {"learner": self.learner.get_state(), "rng": self._rng.bit_generator.state}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.learner.set_state(state["learner"])
+        self._rng.bit_generator.state = state["rng"]

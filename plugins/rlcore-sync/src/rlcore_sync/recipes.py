@@ -1,0 +1,36 @@
+"""The algorithms pg, a2c and ppo: which parts they are made of, and settings that are known to learn."""
+
+from __future__ import annotations
+
+from rlcore.algorithm import Algorithm
+
+
+class PG(Algorithm):
+    """Policy gradient without a critic (Williams 1992, REINFORCE)."""
+
+    policy_graph = "pg"
+    optimizer = "multi_gpu"
+    policy = {"learning_rate": 4e-3, "gamma": 0.99}
+    evaluators = {"envs": 1, "episodes": 8}
+
+
+class A2C(Algorithm):
+    """Synchronous advantage actor-critic (Mnih et al. 2016, without the asynchrony)."""
+
+    policy_graph = "a3c"
+    optimizer = "multi_gpu"
+    policy = {"learning_rate": 1e-3, "gamma": 0.99}
+    evaluators = {"envs": 8, "fragment": 16}
+
+
+class PPO(Algorithm):
+    """Proximal policy optimization (Schulman et al. 2017)."""
+
+    policy_graph = "ppo"
+    optimizer = "multi_gpu"
+    policy = {"learning_rate": 3e-4, "gamma": 0.99, "lambda_": 0.95}
+    optimizers = {
+        "multi_gpu": {"epochs": 10, "minibatch_size": 256},
+        "allreduce": {"epochs": 10, "minibatch_size": 256},
+    }
+    evaluators = {"envs": 8, "fragment": 128}
