@@ -1,0 +1,131 @@
+"""``features.pg``: policy gradients for a softmax policy over fixed random features, in numpy alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import PositiveFloat, PositiveInt
+from rlcore.acting import Categorical, FlatObs
+from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import SpaceError
+from rlcore.model import BatchedModel
+from rlcore.optim import Adam
+from rlcore.policy_graph import (
+    ActOutput,
+    ActRows,
+    GradientOutput,
+    GraphConfig,
+    OtherAgents,
+    Pinned,
+    PolicyGraph,
+    State,
+    Weights,
+)
+from rlcore.returns import discounted_returns
+
+
+class FeaturesConfig(GraphConfig):
+    """``features``: how many; ``scale``: how fast they vary with the observation."""
+
+    learning_rate: PositiveFloat = 0.02
+    gamma: float = 0.99
+    features: PositiveInt = 128
+    scale: PositiveFloat = 1.0
+
+
+class FeaturesPG(PolicyGraph):
+    """REINFORCE over ``sqrt(2 / m) * cos(obs @ W + b)``, with W and b drawn once (Rahimi and Recht 2007).
+
+    Only the layer on top of the features is trained, so that the gradient is a line of algebra. The baseline is the
+    mean return of the batch. Acts in Discrete spaces; ``SpaceError`` for others.
+    """
+
+    Config = FeaturesConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: FeaturesConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        if not isinstance(action_space, gymnasium.spaces.Discrete):
+            raise SpaceError(f"features.pg acts in Discrete spaces, not in {action_space}")
+        self._gamma = config.gamma
+        self._flatten = FlatObs(observation_space)
+        self._distribution = Categorical(int(action_space.n))
+        self._rule = Adam(config.learning_rate, max_grad_norm=1.0)
+        shape = (self._flatten.size, config.features)
+        self._weights: Weights = {
+            "features.weight": (config.scale * rng.standard_normal(shape)).astype(np.float32),
+            "features.bias": rng.uniform(0.0, 2.0 * np.pi, config.features).astype(np.float32),
+            "policy.out.weight": np.zeros((config.features, int(action_space.n)), np.float32),
+            "policy.out.bias": np.zeros(int(action_space.n), np.float32),
+        }
+        self._moments = self._rule.init(self.get_weights(self.trainable))
+
+    @property
+    def trainable(self) -> frozenset[str]:
+        return frozenset({"policy.out.weight", "policy.out.bias"})
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        logits = self._logits(self._features(obs))
+        draw = self._distribution.draw(logits, rng) if explore else self._distribution.mode(logits)
+        return ActOutput(draw.actions, (), {ACTION_LOGP: draw.logp})
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        return discounted_returns(batch, self._gamma)
+
+    def gradients(self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None) -> GradientOutput:
+        rows = batch.held if isinstance(batch, Pinned) else batch
+        chosen = slice(None) if units is None else units
+        features = self._features(rows.obs)[chosen]
+        actions, returns = rows[ACTIONS][chosen], rows[ADVANTAGES][chosen]
+        advantages = (returns - returns.mean()) / (returns.std() + 1e-6)
+        logits = self._logits(features)
+        # d(-log pi(a) * advantage) / d logits = (pi - onehot(a)) * advantage
+        error = self._distribution.probabilities(logits).astype(np.float32)
+        error[np.arange(len(actions)), actions] -= 1.0
+        error *= (advantages / len(actions))[:, None].astype(np.float32)
+        gradients = {"policy.out.weight": features.T @ error, "policy.out.bias": error.sum(axis=0)}
+        logp = self._distribution.log_prob(logits, actions, {})
+        stats = {
+            "policy_loss": float(-(logp * advantages).mean()),
+            "entropy": float(self._distribution.entropy(logits).mean()),
+        }
+        return GradientOutput(gradients, len(actions), stats)
+
+    def apply_gradients(self, gradients: Weights) -> None:
+        trained = self.get_weights(self.trainable)
+        trained, self._moments = self._rule.update(trained, gradients, self._moments)
+        self._weights = {**self._weights, **trained}
+
+    def get_state(self) -> dict[str, Any]:
+        return {"weights": dict(self._weights), "moments": self._moments}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._weights, self._moments = dict(state["weights"]), state["moments"]
+
+    def _features(self, obs: Columns) -> NDArray[np.float32]:
+        weight, bias = self._weights["features.weight"], self._weights["features.bias"]
+        return np.asarray(np.cos(self._flatten(obs) @ weight + bias) * np.sqrt(2.0 / len(bias)), np.float32)
+
+    def _logits(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        return np.asarray(features @ self._weights["policy.out.weight"] + self._weights["policy.out.bias"], np.float32)
