@@ -31,7 +31,7 @@ class EventWriter:
     """Writes the numbers of each row as scalars over environment steps. Not a writer of graphs or histograms.
 
     ``ImportError`` where tensorboard is missing. The package's own ``EventFileWriter`` is avoided on purpose: it
-    imports TensorFlow where that is installed, for the sake of its file functions.
+    imports a whole framework where that is installed, for the sake of its file functions.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

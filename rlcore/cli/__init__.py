@@ -1,0 +1,119 @@
+"""The ``rlcore`` command. Subcommands are imported when they are called, so that ``rlcore --help`` is quick."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+#: ``{subcommand: (import path of its click command, its line in the overview)}``
+COMMANDS: dict[str, tuple[str, str]] = {
+    "train": ("rlcore.cli.train:train", "Train a policy with a recipe, or as a YAML file says."),
+    "resume": ("rlcore.cli.resume:resume", "Go on with a run exactly where it stopped."),
+    "evaluate": ("rlcore.cli.evaluate:evaluate", "Let a trained policy act, and print its return as JSON."),
+    "plot": ("rlcore.cli.plot:plot", "Draw the learning curves of runs."),
+    "plugins": ("rlcore.cli.plugins:plugins", "Show which parts are installed, and from which package."),
+    "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
+}
+
+#: Exit codes: the user can mend it; Ctrl-C; the reader of our output has gone.
+USER_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+
+
+class RlcoreGroup(click.Group):
+    """Imports a subcommand when it is called, gives every one ``--debug``, and words all errors alike."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(module), name)
+        _add_debug(command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Without importing them, which click's own overview would do.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            from rlcore.lookup_errors import did_you_mean
+
+            raise click.UsageError(f"there is no command '{args[0]}'{did_you_mean(args[0], COMMANDS)}", ctx)
+        return super().resolve_command(ctx, args)
+
+    def main(  # type: ignore[override]  # always leaves by SystemExit
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        arguments = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(arguments, prog_name or "rlcore", **extra)
+            sys.stdout.flush()
+        except Exception as error:
+            sys.exit(_report(error, debug="--debug" in arguments))
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception, debug: bool) -> int:
+    """Says on stderr what went wrong and returns the exit code; what is a fault of the program is raised again."""
+    from rlcore.errors import NonFiniteError, UserError
+
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return USER_ERROR
+    if isinstance(error, click.Abort):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        # Else the interpreter complains once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    if isinstance(error, click.ClickException):
+        _say_error(error.format_message())
+        if isinstance(error, click.UsageError) and error.ctx is not None:
+            click.echo(f"see '{error.ctx.command_path} --help'", err=True)
+        return USER_ERROR
+    if not isinstance(error, UserError | NonFiniteError):
+        raise error
+    if debug:
+        import traceback
+
+        traceback.print_exception(error)
+    _say_error(str(error))
+    return USER_ERROR
+
+
+def _say_error(message: str) -> None:
+    first, _, rest = message.partition("\n")
+    click.echo(f"error: {first}" + (f"\n{rest}" if rest else ""), err=True)
+
+
+def _debug_option() -> click.Option:
+    return click.Option(["--debug"], is_flag=True, expose_value=False, help="Show the trace of an error.")
+
+
+def _add_debug(command: click.Command) -> None:
+    """Lets ``--debug`` stand after the subcommand, and after its own subcommands, as well."""
+    if not any(parameter.name == "debug" for parameter in command.params):
+        command.params.append(_debug_option())
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _add_debug(inner)
+
+
+@click.group(cls=RlcoreGroup, params=[_debug_option()], context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="rlcore", message="%(prog)s %(version)s")
+def main() -> None:
+    """Distributed reinforcement learning from parts that are named and swapped."""

@@ -1,0 +1,281 @@
+"""What this machine can run: processors, memory, installed packages and whether they load, and common problems."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from rlcore import known, lookup_errors, registry
+from rlcore.errors import AmbiguousPluginError
+
+#: Seconds after which importing a package, or asking a driver, counts as failed.
+PATIENCE_S = 120.0
+
+
+class Level(Enum):
+    """How much a finding matters: nothing to do, good to know, or something will not work."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line, and how much it matters."""
+
+    text: str
+    level: Level = Level.OK
+
+
+@dataclass
+class Section:
+    """Findings about one subject."""
+
+    title: str
+    findings: list[Finding] = field(default_factory=list)
+
+    def add(self, text: str, level: Level = Level.OK) -> None:
+        """Adds a finding."""
+        self.findings.append(Finding(text, level))
+
+
+def examine() -> Iterator[Section]:
+    """The sections in order, each as soon as it is known. Packages are imported in processes of their own."""
+    yield machine()
+    yield gpus()
+    yield packages()
+    yield parts()
+    yield extras()
+
+
+# -- the machine
+
+
+def machine() -> Section:
+    """Python, processors, memory, disk and limits."""
+    section = Section("machine")
+    section.add(f"Python {platform.python_version()} ({sys.executable}) on {platform.platform()}")
+    _processors(section)
+    _memory(section)
+    free = shutil.disk_usage(Path.cwd()).free
+    section.add(f"disk: {_gb(free)} free for runs in {Path.cwd()}", Level.PROBLEM if free < 1 << 30 else Level.OK)
+    if not os.access(Path.cwd(), os.W_OK):
+        section.add(f"no run can be written in {Path.cwd()}: it is read-only for you", Level.PROBLEM)
+    _limits(section)
+    return section
+
+
+def _processors(section: Section) -> None:
+    cores = os.cpu_count() or 1
+    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else cores
+    quota = _cgroup("cpu.max").split()
+    if quota and quota[0] != "max":
+        usable = min(usable, max(1, int(quota[0]) // int(quota[1])))
+    section.add(f"processors: {usable} usable" + (f" of {cores}" if usable != cores else ""))
+
+
+def _memory(section: Section) -> None:
+    info = dict(re.findall(r"^(\w+): +(\d+) kB$", _read(Path("/proc/meminfo")), re.MULTILINE))
+    if not info:
+        section.add("memory: not known on this system")
+        return
+    total, free = int(info["MemTotal"]) << 10, int(info["MemAvailable"]) << 10
+    bound = _cgroup("memory.max").strip()
+    if bound.isdigit() and int(bound) < total:
+        total = int(bound)
+        free = min(free, total)
+    section.add(f"memory: {_gb(total)}, {_gb(free)} available", Level.PROBLEM if free < 1 << 29 else Level.OK)
+    shared = Path("/dev/shm")
+    if shared.is_dir() and (size := shutil.disk_usage(shared).total) < 1 << 30:
+        section.add(
+            f"shared memory: {shared} has only {_gb(size)}, so Ray would exchange samples through the disk "
+            "(in a container: start it with --shm-size=2g or more)",
+            Level.NOTE,
+        )
+
+
+def _limits(section: Section) -> None:
+    try:
+        import resource
+    except ImportError:
+        return  # not a Unix system
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < 1024:
+        section.add(f"open files: only {soft} at a time; many evaluators need more (ulimit -n 65536)", Level.PROBLEM)
+
+
+def gpus() -> Section:
+    """The graphics processors that the NVIDIA driver reports."""
+    section = Section("GPUs")
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        section.add("none found (no nvidia-smi): learning runs on the processor")
+        return section
+    query = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
+    code, out, error, _ = _run(query)
+    if code:
+        section.add(f"nvidia-smi fails: {_last_line(error or out)}", Level.PROBLEM)
+        return section
+    for line in out.splitlines():
+        section.add(line.strip())
+    return section
+
+
+# -- packages
+
+
+def packages() -> Section:
+    """Every package with parts: its version, whether its parts load, and the versions of what it builds on."""
+    section = Section("packages")
+    plugins = [plugin for plugin in registry.available() if plugin.distribution is not None]
+    versions = {str(plugin.distribution): str(plugin.version) for plugin in plugins}
+    names = sorted(versions, key=lambda name: (name != "rlcore", name))
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        for found in pool.map(_examine_package, names, map(versions.get, names)):
+            section.findings += found
+    try:
+        kernel = importlib.metadata.version("rlcore")
+    except importlib.metadata.PackageNotFoundError:
+        section.add("rlcore runs from a folder and is not installed: pip install -e . makes its command", Level.NOTE)
+        return section
+    for name, version in versions.items():
+        if name in known.KNOWN and version.split(".")[:2] != kernel.split(".")[:2]:
+            section.add(f"{name} {version} is made for another rlcore than {kernel}: install both anew", Level.PROBLEM)
+    return section
+
+
+def _examine_package(name: str, version: str | None) -> list[Finding]:
+    """Loads every part of one package in a process of its own: a crash there is a finding here."""
+    code, out, error, seconds = _run([sys.executable, "-c", _LOAD, name])
+    title = f"{name} {version}"
+    faults = [line.removeprefix("! ") for line in out.splitlines() if line.startswith("! ")]
+    if code and not faults:
+        faults = [f"importing it ends Python (exit code {code}): {_last_line(error)}"]
+    if faults:
+        return [Finding(f"{title}: {fault}", Level.PROBLEM) for fault in faults]
+    return [Finding(f"{title} loads in {seconds:.1f} s{_built_on(name)}")]
+
+
+#: Run with the name of a distribution: loads its parts, and prints a line with "! " for each that fails.
+_LOAD = """
+import sys
+from rlcore import registry
+from rlcore.errors import PluginError
+for plugin in registry.available():
+    if plugin.distribution == sys.argv[1]:
+        try:
+            registry.load_plugin(plugin)
+        except PluginError as error:
+            print("! " + " ".join(str(error).split()), flush=True)
+"""
+
+
+def _built_on(name: str) -> str:
+    """What the package requires and the kernel does not (its framework, say), with the installed versions."""
+    shared = {"rlcore", *_requirements("rlcore")}
+    found = []
+    for requirement in _requirements(name) if name != "rlcore" else ["numpy", "gymnasium", "ray"]:
+        if requirement not in shared or name == "rlcore":
+            try:
+                found.append(f"{requirement} {importlib.metadata.version(requirement)}")
+            except importlib.metadata.PackageNotFoundError:
+                found.append(f"{requirement} missing")
+    return f", with {', '.join(found)}" if found else ""
+
+
+def _requirements(distribution: str) -> list[str]:
+    """The names of what a distribution requires, without extras."""
+    try:
+        lines = importlib.metadata.requires(distribution) or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    names = [re.split(r"[\s<>=!~;\[(]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line]
+    return list(dict.fromkeys(name for name in names if not name.startswith("rlcore-")))
+
+
+def parts() -> Section:
+    """What can be named in a config, by kind, and what is missing for a first training."""
+    section = Section("parts")
+    for kind, which in registry.KINDS.items():
+        plugins = registry.available(kind)
+        if plugins:
+            section.add(f"{which.label}: {', '.join(dict.fromkeys(plugin.name for plugin in plugins))}")
+        elif kind != "hook":
+            ours = list(dict.fromkeys(known.names_of(kind).values()))
+            hint = f": {' or '.join(map(lookup_errors.install_line, ours))}" if ours else ""
+            section.add(f"{which.label}: none installed{hint}", Level.PROBLEM)
+        for name in dict.fromkeys(plugin.name for plugin in plugins):
+            try:
+                registry.find(kind, name)
+            except AmbiguousPluginError as error:
+                section.add(str(error), Level.PROBLEM)
+    return section
+
+
+def extras() -> Section:
+    """What is optional: pictures, events, and libraries that are known to get in the way."""
+    section = Section("optional")
+    for name, use, extra in (
+        ("matplotlib", "rlcore plot", "plot"),
+        ("tensorboard", "TensorBoard events", "tensorboard"),
+    ):
+        try:
+            section.add(f"{name} {importlib.metadata.version(name)} for {use}")
+        except importlib.metadata.PackageNotFoundError:
+            section.add(f"{name} is not installed, so no {use}: pip install 'rlcore[{extra}]'", Level.NOTE)
+    try:
+        old = importlib.metadata.version("gym")
+    except importlib.metadata.PackageNotFoundError:
+        return section
+    section.add(f"gym {old} is installed; rlcore takes environments of its successor gymnasium only", Level.NOTE)
+    return section
+
+
+def problems(sections: Iterable[Section]) -> int:
+    """How many findings say that something will not work."""
+    return sum(finding.level is Level.PROBLEM for section in sections for finding in section.findings)
+
+
+# -- small tools
+
+
+def _run(command: list[str]) -> tuple[int, str, str, float]:
+    """``(exit code, stdout, stderr, seconds)``; a command that does not end in time has exit code 124."""
+    start = time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return 124, "", f"no answer within {PATIENCE_S:.0f} s", PATIENCE_S
+    except OSError as error:
+        return 126, "", str(error), 0.0
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - start
+
+
+def _read(path: Path) -> str:
+    """The text of a file of the system; empty where this system has none."""
+    return path.read_text() if path.is_file() else ""
+
+
+def _cgroup(name: str) -> str:
+    return _read(Path("/sys/fs/cgroup") / name)
+
+
+def _gb(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GB"
+
+
+def _last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1] if lines else "it says nothing"
