@@ -9,18 +9,16 @@ import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from rlcore import known, lookup_errors, registry
+from rlcore import known, lookup_errors, plugin_check, registry
 from rlcore.errors import AmbiguousPluginError
 
-#: Seconds after which importing a package, or asking a driver, counts as failed.
-PATIENCE_S = 120.0
+#: Seconds after which asking the driver counts as failed.
+PATIENCE_S = 30.0
 
 
 class Level(Enum):
@@ -124,12 +122,16 @@ def gpus() -> Section:
         section.add("none found (no nvidia-smi): learning runs on the processor")
         return section
     query = [tool, "--query-gpu=name,memory.total,driver_version", "--format=csv,noheader"]
-    code, out, error, _ = _run(query)
-    if code:
-        section.add(f"nvidia-smi fails: {_last_line(error or out)}", Level.PROBLEM)
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        section.add(f"nvidia-smi fails: {error}", Level.PROBLEM)
         return section
-    for line in out.splitlines():
-        section.add(line.strip())
+    if done.returncode:
+        section.add(f"nvidia-smi fails: {' '.join((done.stderr or done.stdout).split())}", Level.PROBLEM)
+    else:
+        for line in done.stdout.splitlines():
+            section.add(line.strip())
     return section
 
 
@@ -140,46 +142,34 @@ def packages() -> Section:
     """Every package with parts: its version, whether its parts load, and the versions of what it builds on."""
     section = Section("packages")
     plugins = [plugin for plugin in registry.available() if plugin.distribution is not None]
-    versions = {str(plugin.distribution): str(plugin.version) for plugin in plugins}
-    names = sorted(versions, key=lambda name: (name != "rlcore", name))
-    with ThreadPoolExecutor(max_workers=2) as pool:
-        for found in pool.map(_examine_package, names, map(versions.get, names)):
-            section.findings += found
+    # {package: {problem: the parts that have it}}
+    faults: dict[str, dict[str, list[str]]] = {}
+    versions: dict[str, str] = {}
+    for found in plugin_check.check(plugins):
+        name = str(found.plugin.distribution)
+        versions[name] = str(found.plugin.version)
+        if found.problem is not None:
+            faults.setdefault(name, {}).setdefault(found.problem, []).append(found.plugin.name)
+    for name, version in sorted(versions.items(), key=lambda item: (item[0] != "rlcore", item)):
+        if name in faults:
+            causes = "; ".join(f"{', '.join(broken)}: {problem}" for problem, broken in faults[name].items())
+            section.add(f"{name} {version} is broken; {causes}", Level.PROBLEM)
+        else:
+            section.add(f"{name} {version} loads{_built_on(name)}")
+    _compare_versions(section, versions)
+    return section
+
+
+def _compare_versions(section: Section, versions: Mapping[str, str]) -> None:
+    """Our own packages move together: one of another minor version was left behind by an upgrade."""
     try:
         kernel = importlib.metadata.version("rlcore")
     except importlib.metadata.PackageNotFoundError:
         section.add("rlcore runs from a folder and is not installed: pip install -e . makes its command", Level.NOTE)
-        return section
+        return
     for name, version in versions.items():
         if name in known.KNOWN and version.split(".")[:2] != kernel.split(".")[:2]:
             section.add(f"{name} {version} is made for another rlcore than {kernel}: install both anew", Level.PROBLEM)
-    return section
-
-
-def _examine_package(name: str, version: str | None) -> list[Finding]:
-    """Loads every part of one package in a process of its own: a crash there is a finding here."""
-    code, out, error, seconds = _run([sys.executable, "-c", _LOAD, name])
-    title = f"{name} {version}"
-    faults = [line.removeprefix("! ") for line in out.splitlines() if line.startswith("! ")]
-    if code and not faults:
-        faults = [f"importing it ends Python (exit code {code}): {_last_line(error)}"]
-    if faults:
-        return [Finding(f"{title}: {fault}", Level.PROBLEM) for fault in faults]
-    return [Finding(f"{title} loads in {seconds:.1f} s{_built_on(name)}")]
-
-
-#: Run with the name of a distribution: loads its parts, and prints a line with "! " for each that fails.
-_LOAD = """
-import sys
-from rlcore import registry
-from rlcore.errors import PluginError
-for plugin in registry.available():
-    if plugin.distribution == sys.argv[1]:
-        try:
-            registry.load_plugin(plugin)
-        except PluginError as error:
-            print("! " + " ".join(str(error).split()), flush=True)
-"""
 
 
 def _built_on(name: str) -> str:
@@ -251,18 +241,6 @@ def problems(sections: Iterable[Section]) -> int:
 # -- small tools
 
 
-def _run(command: list[str]) -> tuple[int, str, str, float]:
-    """``(exit code, stdout, stderr, seconds)``; a command that does not end in time has exit code 124."""
-    start = time.monotonic()
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        return 124, "", f"no answer within {PATIENCE_S:.0f} s", PATIENCE_S
-    except OSError as error:
-        return 126, "", str(error), 0.0
-    return done.returncode, done.stdout, done.stderr, time.monotonic() - start
-
-
 def _read(path: Path) -> str:
     """The text of a file of the system; empty where this system has none."""
     return path.read_text() if path.is_file() else ""
@@ -274,8 +252,3 @@ def _cgroup(name: str) -> str:
 
 def _gb(size: int) -> str:
     return f"{size / (1 << 30):.1f} GB"
-
-
-def _last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1] if lines else "it says nothing"
