@@ -33,12 +33,27 @@ def _walk_space(space: gymnasium.Space[Any], prefix: str) -> Iterator[tuple[str,
         yield prefix, space
         return
     for name, child in children:
-        yield from _walk_space(child, f"{prefix}.{name}" if prefix else str(name))
+        yield from _walk_space(child, column_name(prefix, str(name)))
+
+
+def map_leaf_spaces(
+    function: Callable[[str, gymnasium.Space[Any]], gymnasium.Space[Any]], space: gymnasium.Space[Any], prefix: str = ""
+) -> gymnasium.Space[Any]:
+    """``space`` with each leaf replaced by ``function(dotted name, leaf)``."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return gymnasium.spaces.Dict(
+            {name: map_leaf_spaces(function, child, column_name(prefix, name)) for name, child in space.spaces.items()}
+        )
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return gymnasium.spaces.Tuple(
+            [map_leaf_spaces(function, child, column_name(prefix, str(i))) for i, child in enumerate(space.spaces)]
+        )
+    return function(prefix, space)
 
 
 def column_name(base: str, leaf: str) -> str:
-    """``obs`` and ``camera`` give ``obs.camera``; ``obs`` and ``""`` give ``obs``."""
-    return f"{base}.{leaf}" if leaf else base
+    """``obs`` and ``camera`` give ``obs.camera``; where either is empty, the other."""
+    return f"{base}.{leaf}" if base and leaf else base or leaf
 
 
 def to_table(base: str, value: Columns) -> dict[str, Array]:

@@ -12,7 +12,7 @@ from rlcore.errors import RlcoreError
 from rlcore.policy_evaluator import Metrics, PolicyEvaluator, SampleInfo, Update
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
-from rlcore.sampling.filters import ObservationFilter
+from rlcore.sampling.filters import NoFilter, ObservationFilter
 
 #: What an evaluator asks for where it is a worker of its own.
 EVALUATOR_RESOURCES = Resources(cpus=1.0)
@@ -115,14 +115,14 @@ class EvaluatorSet:
 
     def _merge_filters(self) -> None:
         master = self.local.filters
-        if not any(one.learns for own in master.values() for one in own.values()):
+        if all(isinstance(one, NoFilter) for own in master.values() for one in own.values()):
             return
         deltas = self._runtime.get([handle.submit("take_filter_deltas") for handle in self.handles])
         for delta in deltas:
             for policy_id, leaves in delta.items():
                 for leaf, part in leaves.items():
                     master[policy_id][leaf].apply(part)
-        states = self._runtime.put(filter_states(master))
+        states = self._runtime.put(filter_statistics(master))
         self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
 
     def metrics(self) -> list[Metrics]:
@@ -136,7 +136,7 @@ class EvaluatorSet:
         return {
             "version": self._version,
             "evaluators": {str(i): state for i, state in enumerate(states)},
-            "filters": filter_states(self.local.filters),
+            "filters": filter_statistics(self.local.filters),
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -160,6 +160,6 @@ class EvaluatorSet:
             self.local.close()
 
 
-def filter_states(filters: Mapping[str, Mapping[str, ObservationFilter]]) -> dict[str, dict[str, Any]]:
+def filter_statistics(filters: Mapping[str, Mapping[str, ObservationFilter]]) -> dict[str, dict[str, Any]]:
     """The filters' statistics as a tree."""
-    return {name: {leaf: one.get_state() for leaf, one in own.items()} for name, own in filters.items()}
+    return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in filters.items()}

@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import DEFAULT_POLICY, SLOT, MultiAgentBatch, SampleBatch
-from rlcore.columns import leaf_spaces
+from rlcore.columns import map_leaf_spaces
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
@@ -28,7 +29,7 @@ from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.collected import Collected, check_finite
 from rlcore.sampling.columnar import ColumnarSampler
 from rlcore.sampling.episode import Episode
-from rlcore.sampling.filters import FilterDelta, MeanStd, NoFilter, ObservationFilter
+from rlcore.sampling.filters import FilterDelta, NoFilter, ObservationFilter, leaf_filters
 from rlcore.sampling.general import GeneralSampler
 from rlcore.sampling.held_back import join, split
 from rlcore.sampling.role import Role
@@ -110,7 +111,9 @@ class PolicyEvaluator:
         self._rng = np.random.default_rng(seeds[0])
         self.env: BatchedEnv = build_env(env, num_envs, env_settings or {})
         self._policy_of = _policy_function(policy_of, tuple(sources))
-        spaces = _spaces_by_policy(self.env, self._policy_of, tuple(sources))
+        raw_spaces = _spaces_by_policy(self.env, self._policy_of, tuple(sources))
+        self.filters: Filters = {name: leaf_filters(observation_filter, own[0]) for name, own in raw_spaces.items()}
+        spaces = {name: (_filtered(own[0], self.filters[name]), own[1]) for name, own in raw_spaces.items()}
         self._specs: dict[str, GraphSpec] = dict(specs or {})
         self.policies: dict[str, PolicyGraph | Actor] = {}
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
@@ -120,10 +123,6 @@ class PolicyEvaluator:
                 self._specs.setdefault(policy_id, spec)
         self._graphs = {name: policy for name, policy in self.policies.items() if isinstance(policy, PolicyGraph)}
         self._stale: set[str] = set()
-        self.filters: Filters = {
-            policy_id: {leaf: observation_filter(space) for leaf, space in leaf_spaces(spaces[policy_id][0]).items()}
-            for policy_id in sources
-        }
         self._roles = {
             policy_id: Role(policy_id, policy, *spaces[policy_id], self.filters[policy_id])
             for policy_id, policy in self.policies.items()
@@ -272,8 +271,8 @@ class PolicyEvaluator:
     def set_filters(self, filters: Mapping[str, Mapping[str, Any]]) -> None:
         """Takes over the merged statistics."""
         for policy_id, leaves in filters.items():
-            for leaf, state in leaves.items():
-                self.filters[policy_id][leaf].set_state(state)
+            for leaf, statistics in leaves.items():
+                self.filters[policy_id][leaf].set_statistics(statistics)
 
     def graph_spec(self, policy_id: str) -> GraphSpec:
         """What builds the policy's graph elsewhere. ``UserError`` where only a finished policy was given."""
@@ -316,7 +315,9 @@ class PolicyEvaluator:
             self.graph(policy_id).set_state(own)
         for policy_id, version in state["versions"].items():
             self._roles[policy_id].version = version
-        self.set_filters(state["filters"])
+        for policy_id, leaves in state["filters"].items():
+            for leaf, tree in leaves.items():
+                self.filters[policy_id][leaf].set_state(tree)
         if not state["sampler"]["started"]:
             restarted = []
         elif state["env"] is not None:
@@ -380,6 +381,10 @@ def _spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[st
     if missing:
         raise UserError(f"no group of '{env.name}' ({', '.join(groups)}) is acted for by: {', '.join(missing)}")
     return result
+
+
+def _filtered(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
+    return map_leaf_spaces(lambda leaf, _: filters[leaf].output_space(), space)
 
 
 def _resolve(

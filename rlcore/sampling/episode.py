@@ -73,7 +73,8 @@ class EpisodeBook:
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on."""
-        return {"number": self.number.copy(), "length": self.length.copy(), "returns": dict(self.returns)}
+        returns = {policy_id: sums.copy() for policy_id, sums in self.returns.items()}
+        return {"number": self.number.copy(), "length": self.length.copy(), "returns": returns}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""

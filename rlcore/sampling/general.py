@@ -66,9 +66,10 @@ class GeneralSampler:
             shown, stepped = self._count_turns(polled)
             turns, env_steps = turns + shown, env_steps + stepped
             for slot in self._receive(polled, log):
-                episode = self._book.finish(slot)
                 if shares is None or done[slot] < shares[slot]:
-                    episodes.append(episode)
+                    episodes.append(self._book.finish(slot))
+                else:
+                    self._book.abandon(slot)
                 done[slot] += 1
         assert self._waiting is not None
         batches, agents, self._open = log.cut(
