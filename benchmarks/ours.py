@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import rlcore
 from recipe import ENV_ID, HIDDEN, RECIPE, Tap, Tapped, Training
+
+import rlcore
 
 
 def config(env: str | Callable[[], Any], env_steps: int, seed: int) -> dict[str, Any]:
@@ -20,7 +19,7 @@ def config(env: str | Callable[[], Any], env_steps: int, seed: int) -> dict[str,
         "policy": {
             "learning_rate": RECIPE.learning_rate,
             "gamma": RECIPE.gamma,
-            "lambda": RECIPE.lambda_,
+            "lambda_": RECIPE.lambda_,
             "clip": RECIPE.clip,
             "entropy_coefficient": RECIPE.entropy,
             "value_coefficient": RECIPE.value,
@@ -38,10 +37,25 @@ def config(env: str | Callable[[], Any], env_steps: int, seed: int) -> dict[str,
 def train(env_steps: int, seed: int) -> Training:
     """Trains for at least ``env_steps`` on the same tapped environments as the others."""
     tap = Tap()
-    trainer = rlcore.Trainer(config(lambda: Tapped(tap), env_steps, seed))
-    return _measured("rlcore", trainer, tap)
+    return _run("rlcore", config(lambda: Tapped(tap), env_steps, seed), tap)
 
 
 def train_by_name(env_steps: int, seed: int) -> Training:
     """The same by the environment's name, which lets the provider choose its fastest implementation."""
-    return _measured("rlcore, env by name", rlcore.Trainer(config(ENV_ID, env_steps, seed)), None)
+    return _run("rlcore, env by name", config(ENV_ID, env_steps, seed), Tap())
+
+
+def _run(contestant: str, settings: dict[str, Any], tap: Tap) -> Training:
+    trainer = rlcore.Trainer(settings)
+    parts = {"sample": 0.0, "learn": 0.0, "sync": 0.0}
+    best, env_steps = 0.0, 0
+    started = time.perf_counter()
+    while env_steps < settings["stop"]["env_steps"]:
+        row = trainer.step()
+        env_steps = row["env_steps"]
+        best = max(best, row["episode_return_mean"] or 0.0)
+        for name in parts:
+            parts[name] += row[f"{name}_s"]
+    seconds = time.perf_counter() - started
+    trainer.close()
+    return Training(contestant, rlcore.__version__, env_steps, seconds, tap.best or best, parts)

@@ -50,7 +50,9 @@ class Rollout:
 
 
 @torch.no_grad()
-def sample(envs: gymnasium.vector.SyncVectorEnv, policy: nn.Module, value: nn.Module, store: Rollout, obs: Tensor) -> Tensor:
+def sample(
+    envs: gymnasium.vector.SyncVectorEnv, policy: nn.Module, value: nn.Module, store: Rollout, obs: Tensor
+) -> Tensor:
     """Fills ``store`` and returns the observation to go on from."""
     for t in range(T):
         logp = torch.log_softmax(policy(obs), -1)
@@ -64,7 +66,9 @@ def sample(envs: gymnasium.vector.SyncVectorEnv, policy: nn.Module, value: nn.Mo
     return obs
 
 
-def loss(policy: nn.Module, value: nn.Module, obs: Tensor, actions: Tensor, old: Tensor, adv: Tensor, target: Tensor) -> Tensor:
+def loss(
+    policy: nn.Module, value: nn.Module, obs: Tensor, actions: Tensor, old: Tensor, adv: Tensor, target: Tensor
+) -> Tensor:
     """The clipped surrogate, the squared value error and the entropy bonus of one minibatch."""
     logp = torch.log_softmax(policy(obs), -1)
     ratio = (logp.gather(1, actions[:, None])[:, 0] - old).exp()

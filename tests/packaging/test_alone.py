@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -40,6 +39,7 @@ for found in pkgutil.walk_packages({project.module}.__path__, "{project.module}.
 
 
 def test_an_undeclared_package_is_not_there(alone: Alone) -> None:
-    code = "import importlib.util as find; print([n for n in ('torch', 'matplotlib', 'rlcore_gym') if find.find_spec(n)])"
+    names = ["torch", "matplotlib", "rlcore_gym"]
+    code = f"import importlib.util as find; print([name for name in {names} if find.find_spec(name)])"
     assert alone("rlcore").python(code).strip() == "[]"
     assert alone("rlcore-sync").python(code).strip() == "['rlcore_gym']"

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import PositiveInt
+
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.learner import SkipGuard, progress_from, progress_tree
 from rlcore.policy_evaluator import PolicyEvaluator

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat, PositiveInt
+
 from rlcore.acting import Categorical, FlatObs
 from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
 from rlcore.columns import Columns

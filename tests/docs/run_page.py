@@ -1,0 +1,106 @@
+"""Runs every snippet of one page, in order, in the current folder: ``python run_page.py PAGE``.
+
+=========== ==========================================================================================
+block       what is done with it
+=========== ==========================================================================================
+with title  written to a file of that name, for the blocks after it
+python      run; all such blocks of a page share their names
+console     each line that begins with ``$`` is run by bash and must succeed; other lines are its output
+yaml toml json  parsed
+text        left alone
+=========== ==========================================================================================
+
+Commands of make are looked up in the Makefile, and what pip is told to install among the distributions of this
+repository; neither is run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
+TITLE = re.compile(r'title="([^"]+)"')
+
+
+class Block(NamedTuple):
+    """A fenced block: what stands after the fence, the text, and the line of the page where it begins."""
+
+    language: str
+    title: str | None
+    text: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    for match in FENCE.finditer(page):
+        language, _, rest = match["info"].strip().partition(" ")
+        title = TITLE.search(rest)
+        body = re.sub(rf"^{match['indent']}", "", match["body"], flags=re.MULTILINE)
+        yield Block(language, title[1] if title else None, body, page.count("\n", 0, match.start()) + 1)
+
+
+def run_block(block: Block, names: dict[str, Any], page: Path) -> None:
+    match block.language:
+        case "yaml":
+            yaml.safe_load(block.text)
+        case "toml":
+            tomllib.loads(block.text)
+        case "json":
+            for line in block.text.splitlines():
+                json.loads(line)
+        case "console":
+            for command in re.findall(r"^\$ (.+)$", block.text, re.MULTILINE):
+                run_command(command)
+        case "python" if block.title is None:
+            # The blank lines make a trace name lines as the page counts them.
+            exec(compile("\n" * block.line + block.text, str(page), "exec"), names)
+        case "python" | "text":
+            pass
+        case language:
+            raise AssertionError(f"no rule for a block of '{language}'; use text where nothing is to be run")
+    if block.title is not None:
+        path = Path(block.title)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(block.text)
+
+
+def run_command(command: str) -> None:
+    words = command.split()
+    if words[0] == "make":
+        targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        unknown = [word for word in words[1:] if word not in targets]
+        assert not unknown, f"the Makefile has no target {unknown}"
+    elif words[:2] == ["pip", "install"]:
+        files = [file for pattern in ("", "plugins/*/", "examples/*/") for file in ROOT.glob(f"{pattern}pyproject.toml")]
+        ours = {tomllib.loads(file.read_text())["project"]["name"] for file in files}
+        unknown = [word for word in words[2:] if word.partition("[")[0] not in ours and not word.startswith((".", "-"))]
+        assert not unknown, f"no distribution of ours is called {unknown}"
+    else:
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", command], env={**os.environ, "PATH": path}, stdin=subprocess.DEVNULL
+        )
+        assert done.returncode == 0, f"exit code {done.returncode}: {command}"
+
+
+def main(page: Path) -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    sys.path.insert(0, "")
+    for block in blocks(page.read_text()):
+        print(f"-- {page.name}:{block.line} {block.language} {block.title or ''}", flush=True)
+        run_block(block, names, page)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
