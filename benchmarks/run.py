@@ -108,10 +108,8 @@ def report(found: Iterable[Row]) -> Iterator[str]:
         speeds = [row["steps_per_s"] for row in rows]
         ratio = statistics.median(own / other for own, other in zip(speeds, base, strict=True))
         best = statistics.median(row["best_return_mean"] for row in rows)
-        yield (
-            f"| {name} {rows[0]['version']} | {statistics.median(speeds):,.0f} ({min(speeds):,.0f} - {max(speeds):,.0f}) "
-            f"| {ratio:.2f} | {best:.0f} | {shares(rows)} |"
-        )
+        speed = f"{statistics.median(speeds):,.0f} ({min(speeds):,.0f} - {max(speeds):,.0f})"
+        yield f"| {name} {rows[0]['version']} | {speed} | {ratio:.2f} | {best:.0f} | {shares(rows)} |"
     yield "\nSampling alone, 64 CartPoles\n"
     yield "| contestant | env steps/s (slowest - fastest) | of the bare loop |"
     yield "|---|--:|--:|"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import time
@@ -10,11 +11,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-import rlcore
 import stable_baselines
 import torch
 from numpy.typing import NDArray
 from recipe import ENV_ID, HIDDEN
+
+import rlcore
 from rlcore.acting import ActorCriticActor, ModelConfig, init_actor_critic
 from rlcore.returns import gae
 from rlcore.sampling.collect import Fragment
@@ -31,7 +33,7 @@ class Network:
     def __init__(self, seed: int) -> None:
         self.rng = np.random.default_rng(seed)
         sizes = [4, *HIDDEN, 2]
-        shapes = list(zip(sizes, sizes[1:], strict=False))
+        shapes = itertools.pairwise(sizes)
         self.layers = [(self.rng.normal(0, 0.1, shape).astype(np.float32), np.float32(0)) for shape in shapes]
 
     def act(self, obs: NDArray[np.float32]) -> NDArray[np.int64]:

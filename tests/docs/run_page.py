@@ -82,7 +82,7 @@ def run_command(command: str) -> None:
         unknown = [word for word in words[1:] if word not in targets]
         assert not unknown, f"the Makefile has no target {unknown}"
     elif words[:2] == ["pip", "install"]:
-        files = [file for pattern in ("", "plugins/*/", "examples/*/") for file in ROOT.glob(f"{pattern}pyproject.toml")]
+        files = [file for where in ("", "plugins/*/", "examples/*/") for file in ROOT.glob(f"{where}pyproject.toml")]
         ours = {tomllib.loads(file.read_text())["project"]["name"] for file in files}
         unknown = [word for word in words[2:] if word.partition("[")[0] not in ours and not word.startswith((".", "-"))]
         assert not unknown, f"no distribution of ours is called {unknown}"

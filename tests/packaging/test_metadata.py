@@ -10,6 +10,8 @@ from typing import Any
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import rlcore
+
 ONE_FOR_ALL = ("version", "license", "license-files", "requires-python", "authors", "readme")
 
 
@@ -80,3 +82,7 @@ def test_plugins_keep_no_tool_settings_of_their_own(project: Any, projects: Mapp
     tools = tomllib.loads((project.folder / "pyproject.toml").read_text())["tool"]
     if project is not projects["rlcore"]:
         assert set(tools) == {"hatch"}, "ruff, mypy and pytest are set once, at the root"
+
+
+def test_the_kernel_knows_its_version(projects: Mapping[str, Any]) -> None:
+    assert rlcore.__version__ == projects["rlcore"].metadata["version"]
