@@ -148,7 +148,7 @@ class SampleBatch:
 
 
 def _numbered(base: str, table: Mapping[str, Array]) -> tuple[Array, ...]:
-    names = []
+    names: list[str] = []
     while f"{base}.{len(names)}" in table:
         names.append(f"{base}.{len(names)}")
     return tuple(table[name] for name in names)
@@ -173,7 +173,7 @@ def concat(batches: Sequence[SampleBatch]) -> SampleBatch:
         parts: list[dict[str, Array]] = [getattr(batch, kind) for batch in batches]
         names = [sorted(part) for part in parts]
         if any(other != names[0] for other in names):
-            odd = sorted({name for part in names for name in part} - set.intersection(*(set(part) for part in names)))
+            odd = sorted({name for part in names for name in part if any(name not in other for other in names)})
             raise BatchError(f"batches differ in {kind} columns: {', '.join(odd)}")
         tables.append({name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
     rows, cuts = tables
@@ -193,7 +193,7 @@ class MultiAgentBatch(Mapping[str, SampleBatch]):
     @classmethod
     def of(cls, batch: SampleBatch | MultiAgentBatch) -> MultiAgentBatch:
         """``batch`` itself, or a lone policy's batch under ``"default"``: there each row is one environment step."""
-        return batch if isinstance(batch, cls) else cls({DEFAULT_POLICY: batch}, len(batch))  # type: ignore[dict-item,arg-type]
+        return cls({DEFAULT_POLICY: batch}, len(batch)) if isinstance(batch, SampleBatch) else batch
 
     def __getitem__(self, policy_id: str) -> SampleBatch:
         return self.policies[policy_id]

@@ -57,7 +57,7 @@ def unknown(kind: str, label: str, name: str, owner: str, installed: Sequence[Pr
     names = [plugin.name for plugin in installed]
     ours = names_of(kind)
     lines = [f"unknown {label} {asked}{did_you_mean(name, names)}"]
-    lines.append(f"installed: {by_source(installed)}" if installed else f"no package with a {label} is installed")
+    lines.append(f"installed: {by_source(installed) or 'none'}")
     if name in ours and name not in names:
         lines.append(f"{ours[name]} provides it: {install_line(ours[name])}")
     elif closest(name, names) is None and (near := closest(name, ours)):

@@ -1,4 +1,4 @@
-"""PolicyEvaluator: policies and environments that together collect experience. Not the evaluation of a trained policy."""
+"""PolicyEvaluator: policies and environments that collect experience. Not the evaluation of a trained policy."""
 
 from __future__ import annotations
 
@@ -357,8 +357,9 @@ def _policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids:
 
         def look_up(agent_id: Any) -> str:
             if agent_id not in table:
-                raise UserError(f"policy_of names no policy for agent {agent_id!r}; it has: {', '.join(map(str, table))}")
-            return table[agent_id]
+                known = ", ".join(map(str, table))
+                raise UserError(f"policy_of names no policy for agent {agent_id!r}, only for: {known}")
+            return str(table[agent_id])
 
         return look_up
     if len(policy_ids) == 1:
@@ -376,7 +377,7 @@ def _spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[st
     for group, spaces in groups.items():
         policy_id = group if group in policy_ids else policy_of(group)
         if result.setdefault(policy_id, spaces) != spaces:
-            raise UserError(f"policy '{policy_id}' acts for groups with different spaces; give each a policy of its own")
+            raise UserError(f"policy '{policy_id}' acts for groups with different spaces; give each its own")
     missing = [policy_id for policy_id in policy_ids if policy_id not in result]
     if missing:
         raise UserError(f"no group of '{env.name}' ({', '.join(groups)}) is acted for by: {', '.join(missing)}")

@@ -99,6 +99,10 @@ class Plugin:
         """``"rlcore-gym 0.1.0"``, or ``"this program"``."""
         return "this program" if self.distribution is None else f"{self.distribution} {self.version}"
 
+    def is_of(self, distribution: str) -> bool:
+        """Whether the distribution of that name provides it, in any of the spellings that installers take for one."""
+        return self.distribution is not None and _canonical(self.distribution) == _canonical(distribution)
+
 
 @dataclass(frozen=True)
 class Registrations:
@@ -178,7 +182,7 @@ def find(kind: str, name: str) -> Plugin:
     which = kind_named(kind)
     plain, _, owner = name.partition("@")
     here = available(kind)
-    matches = [plugin for plugin in here if plugin.name == plain and (not owner or _owned(plugin, owner))]
+    matches = [plugin for plugin in here if plugin.name == plain and (not owner or plugin.is_of(owner))]
     if not matches:
         raise lookup_errors.unknown(kind, which.label, plain, owner, here)
     if len(matches) > 1:
@@ -316,10 +320,6 @@ def _same(old: object, new: object) -> bool:
 def _is_gymnasiums_own(spec: EnvSpec) -> bool:
     makers = [maker for maker in (spec.entry_point, spec.vector_entry_point) if maker is not None]
     return all(str(maker if isinstance(maker, str) else maker.__module__).startswith("gymnasium.") for maker in makers)
-
-
-def _owned(plugin: Plugin, distribution: str) -> bool:
-    return plugin.distribution is not None and _canonical(plugin.distribution) == _canonical(distribution)
 
 
 def _canonical(distribution: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlcore.batch import ENV_STEP, LAST_OBS, OBS, REWARDS, SLOT, SampleBatch
+from rlcore.columns import Array
 from rlcore.errors import EnvError
 from rlcore.sampling.episode import Episode
 
@@ -45,11 +46,11 @@ def check_finite(batch: SampleBatch, env_name: str) -> None:
             )
 
 
-def _first_bad(column: np.ndarray) -> int | None:  # type: ignore[type-arg]
+def _first_bad(column: Array) -> int | None:
     if column.dtype.kind != "f" or np.isfinite(column).all():
         return None
     return int(np.flatnonzero(~np.isfinite(column).reshape(len(column), -1).all(axis=1))[0])
 
 
-def _shown(value: np.ndarray) -> str:  # type: ignore[type-arg]
+def _shown(value: Array) -> str:
     return np.array2string(np.asarray(value), threshold=8, edgeitems=3)

@@ -178,14 +178,14 @@ class GeneralSampler:
         end_index: NDArray[np.int64],
     ) -> tuple[Table, Table]:
         """The rows' closed transitions, and for those that ended the observation and state they ended in."""
-        outcome = {
+        outcome: Table = {
             TRACK: tracks[rows],
             "rewards": self._tracks.reward[tracks[rows]].astype(np.float32),
             "terminated": np.array(step.terminated[rows]),
             "truncated": np.array(step.truncated[rows]),
         }
         ending = rows[ended[rows]]
-        final = {
+        final: Table = {
             TRACK: tracks[ending],
             **to_table(OBS, take(step.final_obs, end_index[ending])),
             **{f"{STATE_IN}.{i}": part for i, part in enumerate(self._tracks.state(number, tracks[ending]))},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.batch import AGENT_ID, EPS_ID, LENGTH, SLOT, START, TERMINATED, TRUNCATED, SampleBatch, concat, ranges
 
@@ -30,7 +31,7 @@ def join(held: SampleBatch | None, batch: SampleBatch) -> SampleBatch:
     return SampleBatch(both.rows, merged)
 
 
-def split(raw: SampleBatch, lookahead: int) -> tuple[np.ndarray, SampleBatch | None]:  # type: ignore[type-arg]
+def split(raw: SampleBatch, lookahead: int) -> tuple[NDArray[np.int64], SampleBatch | None]:
     """The rows that are complete (int64 indexes), and the last ``lookahead`` rows of each piece that goes on."""
     last = raw.last_rows()
     goes_on = ~(raw[TERMINATED][last] | raw[TRUNCATED][last])

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
+
 from rlcore.evaluator_set import EvaluatorSet, Round
 from rlcore.learner import SkipGuard, progress_from, progress_tree
 from rlcore.policy_evaluator import PolicyEvaluator, SampleInfo
 from rlcore.policy_graph import ROW, Progress, Weights
 from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
-
 from rlcore_sync.minibatches import portions
 
 Units = dict[str, list[NDArray[np.int64]]]
@@ -125,7 +125,7 @@ class AllReduce(PolicyOptimizer):
             for units, count in zip(per_evaluator, counts, strict=True):
                 units[policy_id] = portions(count, own_parts, self._rng)
         return [
-            [{policy_id: chunks[k] for policy_id, chunks in units.items() if k < len(chunks)} for units in per_evaluator]
+            [{policy_id: own[k] for policy_id, own in units.items() if k < len(own)} for units in per_evaluator]
             for k in range(parts)
         ]
 
@@ -137,7 +137,10 @@ class AllReduce(PolicyOptimizer):
     ) -> None:
         for policy_id, one in self._progress.items():
             self._progress[policy_id] = Progress(
-                one.env_steps + env_steps, one.learnt_rows + learnt_rows, one.updates + updates, stats.get(policy_id, {})
+                one.env_steps + env_steps,
+                one.learnt_rows + learnt_rows,
+                one.updates + updates,
+                stats.get(policy_id, {}),
             )
 
     def get_weights(self) -> dict[str, Weights]:

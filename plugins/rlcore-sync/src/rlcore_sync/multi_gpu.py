@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from pydantic import Field
+
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.learner import Learner
@@ -16,7 +17,6 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
-
 from rlcore_sync.minibatches import shuffled
 
 
