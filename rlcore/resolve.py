@@ -6,6 +6,7 @@ Each later layer overrules the earlier ones, key by key. Everything is checked h
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -29,10 +30,11 @@ DEFAULT_FRAGMENT = 200
 class Provenance:
     """Where the settings of a run come from.
 
-    ``sources`` maps each dotted key that some layer set to the name of the last layer that did; ``left_out`` maps those
+    ``layers`` are the names of the sources, each overruling those before it. ``sources`` maps each dotted key that some layer set to the name of the last layer that did; ``left_out`` maps those
     that were set and do not apply to the reason.
     """
 
+    layers: list[str] = field(default_factory=list)
     sources: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
@@ -40,9 +42,10 @@ class Provenance:
         """A line for each layer, with the keys that hold because of it and their values in ``config``."""
         tree = config.to_tree()
         lines = []
-        for source in dict.fromkeys(self.sources.values()):
+        for source in self.layers:
             keys = [key for key, by in self.sources.items() if by == source]
-            lines.append(f"{source}: " + ", ".join(f"{key}={_value_at(tree, key)}" for key in keys))
+            if keys:
+                lines.append(f"{source}: " + ", ".join(f"{key}={_value_at(tree, key)}" for key in keys))
         return lines + [f"not used: {key} ({reason})" for key, reason in self.left_out.items()]
 
 
@@ -144,7 +147,7 @@ def _tuned_id(recipe: type[Algorithm], env: Any) -> str | None:
 
 def _merge_layers(lent: _Lent, user: list[Layer]) -> tuple[dict[str, Any], Provenance]:
     merged: dict[str, Any] = {}
-    provenance = Provenance()
+    provenance = Provenance([layer.source for layer in lent.layers + user])
     for layer in lent.layers + user:
         _choose_optimizer(merged, layer, lent, provenance)
         _choose_collection(merged, layer, provenance)
@@ -251,7 +254,8 @@ def _with_parts(
         policy, model = (dict(config.policy), dict(config.model)) if shared else ({}, {})
         _merge(policy, entry.policy)
         _merge(model, entry.model)
-        users = users_keys | {key.removeprefix(at) for key in users_keys}
+        # A graph of another framework takes of the shared settings what it knows.
+        users = {key.removeprefix(at) for key in users_keys if graph == own or key.startswith(at)}
         policy, model = _graph_settings(graph, policy, model, at, provenance, users)
         optimizer = _optimizer_settings(_entry_optimizer(entry, config.optimizer, lent), f"{at}optimizer")
         policies[name] = entry.model_copy(
@@ -288,7 +292,14 @@ def _graph_settings(
         kept["model"] = dict(model)
     elif any(f"model.{key}" in users_keys for key in model):
         raise ConfigError(f"{prefix}model: {graph} has no model settings")
-    complete = validate_plain(config_type, kept, f"{prefix}policy").model_dump(mode="json")
+    elif model:
+        provenance.left_out[f"{prefix}model"] = f"{graph} has no model settings"
+    try:
+        complete = validate_plain(config_type, kept, f"{prefix}policy").model_dump(mode="json")
+    except ConfigError as error:
+        # The graph's Config holds its model; in a run's config that is a section beside the policy's.
+        within = re.compile(rf"^{re.escape(prefix)}policy\.model\b", re.MULTILINE)
+        raise ConfigError(within.sub(f"{prefix}model", str(error))) from None
     return complete, complete.pop("model", {})
 
 

@@ -177,7 +177,10 @@ def test_counts_may_be_written_with_an_exponent() -> None:
         ("- a\n- b", "run.yaml: expected 'key: value' lines, found ['a', 'b']"),
         ("1: 2", "run.yaml: keys should be texts, not 1"),
         ("seed: 1\nseed: 2", "run.yaml is not YAML: line 2, column 1: the key 'seed' stands twice"),
-        ("env: !!python/object:os.system {}", "run.yaml is not YAML: line 1, column 6: could not determine a constructor"),
+        (
+            "env: !!python/object:os.system {}",
+            "run.yaml is not YAML: line 1, column 6: could not determine a constructor",
+        ),
     ],
 )
 def test_what_is_no_yaml_is_said_in_one_line(text: str, message: str) -> None:

@@ -1,0 +1,315 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import rlcore
+from rlcore.acting import ModelConfig
+from rlcore.algorithm import Algorithm
+from rlcore.config import parse_config
+from rlcore.config_text import dump_yaml, parse_settings, parse_yaml
+from rlcore.errors import ConfigError, PluginError
+from rlcore.policy_graph import GraphConfig, PolicyGraph
+from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer
+from rlcore.resolve import Resolved, resolve
+from rlcore.schedule import Schedule
+
+
+class Incomplete:
+    """Stands in for the parts of a class that resolving never calls."""
+
+    act = gradients = apply_gradients = get_state = set_state = step = get_weights = get_progress = None
+
+
+class LearntConfig(GraphConfig):
+    learning_rate: Schedule = 0.5
+    gamma: float = 0.9
+    epochs: int = 1
+    model: ModelConfig = ModelConfig()
+
+
+class BareConfig(GraphConfig):
+    learning_rate: float = 0.25
+
+
+@rlcore.register("policy_graph", "resolving.learnt")
+class Learnt(Incomplete, PolicyGraph):  # type: ignore[misc]
+    Config = LearntConfig
+
+
+@rlcore.register("policy_graph", "bare.learnt")
+class Bare(Incomplete, PolicyGraph):  # type: ignore[misc]
+    Config = BareConfig
+
+
+class OneConfig(OptimizerConfig):
+    size: int = 1
+    speed: float = 1.0
+    seed: int = 0
+
+
+class TwoConfig(OptimizerConfig):
+    depth: int = 1
+
+
+@rlcore.register("optimizer", "resolving_one")
+class One(Incomplete, PolicyOptimizer):  # type: ignore[misc]
+    Config = OneConfig
+
+
+@rlcore.register("optimizer", "resolving_two")
+class Two(Incomplete, PolicyOptimizer):  # type: ignore[misc]
+    Config = TwoConfig
+
+
+@rlcore.register("algorithm", "resolving_recipe")
+class Recipe(Algorithm):
+    policy_graph = "learnt"
+    optimizer = "resolving_one"
+    policy = {"learning_rate": 0.1, "gamma": 0.8}
+    model = {"hidden": [8]}
+    optimizers = {"resolving_one": {"size": 10, "speed": 2.0}, "resolving_two": {"depth": 20}}
+    evaluators = {"count": 3, "envs": 4, "fragment": 32}
+    settings = {
+        "Tuned-v1": {
+            "policy": {"gamma": 0.7},
+            "optimizers": {"resolving_one": {"size": 11}, "resolving_two": {"depth": 21}},
+            "evaluators": {"episodes": 6},
+            "filter": "mean_std",
+        }
+    }
+
+
+def resolved(overrides: dict[str, Any] | None = None, *, env_settings: bool = True, **settings: Any) -> Resolved:
+    base = {"algorithm": "resolving_recipe", "framework": "resolving", "env": "Other-v1"}
+    return resolve({**base, **settings}, overrides=overrides, env_settings=env_settings)
+
+
+def test_the_recipe_lends_what_nobody_says() -> None:
+    run = resolved()
+    assert run.config.policy == {"learning_rate": 0.1, "gamma": 0.8, "epochs": 1}
+    assert run.config.model == {"hidden": [8], "activation": "tanh", "lstm": 0}
+    assert run.config.optimizer.name == "resolving_one"
+    assert run.config.optimizer.settings == {"size": 10, "speed": 2.0}
+    assert (run.config.evaluators.count, run.config.evaluators.envs, run.config.evaluators.fragment) == (3, 4, 32)
+    assert run.policies["default"].graph == "resolving.learnt"
+
+
+def test_each_layer_overrules_the_ones_before_key_by_key() -> None:
+    run = resolved(
+        {"policy.epochs": 5, "optimizer.size": 13},
+        env="Tuned-v1",
+        policy={"learning_rate": 0.2, "epochs": 4},
+        optimizer={"speed": 3.0, "size": 12},
+    )
+    assert run.config.policy == {"learning_rate": 0.2, "gamma": 0.7, "epochs": 5}
+    assert run.config.optimizer.settings == {"size": 13, "speed": 3.0}
+    assert run.config.filter == "mean_std"
+    sources = run.provenance.sources
+    assert sources["policy.gamma"] == "settings of resolving_recipe for Tuned-v1"
+    assert sources["policy.learning_rate"] == "config"
+    assert sources["policy.epochs"] == sources["optimizer.size"] == "command line"
+    assert sources["model.hidden"] == "recipe resolving_recipe"
+
+
+def test_a_run_can_say_what_it_used() -> None:
+    run = resolved({"seed": 7}, env="gym:Tuned-v1")
+    assert run.provenance.lines(run.config) == [
+        "recipe resolving_recipe: optimizer.speed=2.0, optimizer.name='resolving_one', policy.learning_rate=0.1, "
+        "model.hidden=[8], evaluators.count=3, evaluators.envs=4",
+        "settings of resolving_recipe for Tuned-v1: optimizer.size=11, policy.gamma=0.7, filter='mean_std', "
+        "evaluators.episodes=6",
+        "config: algorithm='resolving_recipe', framework='resolving', env='gym:Tuned-v1'",
+        "command line: seed=7",
+    ]
+
+
+def test_settings_for_an_environment_hold_whichever_source_it_comes_from_and_can_be_turned_off() -> None:
+    assert resolved(env="anything:Tuned-v1").config.policy["gamma"] == 0.7
+    assert resolved(env="Tuned-v1", env_settings=False).config.policy["gamma"] == 0.8
+    assert resolved(env="Tuned-v1", env_settings=False).config.filter == "none"
+
+
+def test_episodes_of_a_later_layer_replace_the_fragment_and_the_other_way_round() -> None:
+    tuned = resolved(env="Tuned-v1").config.evaluators
+    assert (tuned.episodes, tuned.fragment) == (6, None)
+    asked = resolved(env="Tuned-v1", evaluators={"fragment": 5}).config.evaluators
+    assert (asked.episodes, asked.fragment) == (None, 5)
+    with pytest.raises(ConfigError, match=r"^evaluators: give 'fragment' \(steps\) or 'episodes'"):
+        resolved(evaluators={"fragment": 5, "episodes": 5})
+
+
+def test_another_optimizer_is_one_changed_word() -> None:
+    run = resolved({"optimizer.name": "resolving_two"}, env="Tuned-v1")
+    assert (run.config.optimizer.name, run.config.optimizer.settings) == ("resolving_two", {"depth": 21})
+    assert run.config.policy["gamma"] == 0.7
+    assert run.provenance.left_out == {}
+
+
+def test_settings_given_for_one_optimizer_do_not_reach_another() -> None:
+    run = resolved({"optimizer.name": "resolving_two"}, optimizer={"size": 5})
+    assert run.config.optimizer.settings == {"depth": 20}
+    assert run.provenance.left_out == {"optimizer.size": "given for resolving_one, and the optimizer is resolving_two"}
+    with pytest.raises(ConfigError, match=r"^optimizer\.size: unknown key; there are: depth$"):
+        resolved(optimizer={"name": "resolving_two", "size": 5})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"policy": {"learnin_rate": 1e-3}}, "policy.learnin_rate: unknown key, did you mean 'learning_rate'?"),
+        ({"optimizer": {"sized": 3}}, "optimizer.sized: unknown key, did you mean 'size'?"),
+        ({"model": {"hiden": [3]}}, "policy.model.hiden: unknown key, did you mean 'hidden'?"),
+        ({"polcy": {}}, "polcy: unknown key, did you mean 'policy'?"),
+    ],
+)
+def test_B163_unknown_keys_of_the_parts_are_refused_with_the_closest_one(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolved(**settings)
+    assert str(caught.value) == message.replace("policy.model", "model")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"policy": {"epochs": "many"}}, "policy.epochs: should be a valid integer, not 'many'"),
+        ({"policy": {"gamma": True}}, "policy.gamma: should be a valid number, not True"),
+        ({"policy": {"gamma": None}}, "policy.gamma: should be a valid number, not None"),
+        ({"policy": {"learning_rate": [[0, 1], [0, 2]]}}, "policy.learning_rate: "),
+        ({"policy": {"gamma": object}}, "policy: "),
+        ({"optimizer": {"size": [1]}}, "optimizer.size: should be a valid integer, not [1]"),
+        ({"model": {"activation": "gelu"}}, "model.activation: should be 'tanh' or 'relu', not 'gelu'"),
+        ({"policy": {"model": {}}}, "policy.model: stands at 'model'"),
+    ],
+)
+def test_wrong_values_of_the_parts_are_refused_by_dotted_key(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolved(**settings)
+    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+
+
+def test_a_graph_without_what_the_recipe_sets_is_served_and_told() -> None:
+    run = resolved(framework="bare")
+    assert run.config.policy == {"learning_rate": 0.1} and run.config.model == {}
+    assert run.provenance.left_out == {
+        "policy.gamma": "bare.learnt has no such setting",
+        "model": "bare.learnt has no model settings",
+    }
+    with pytest.raises(ConfigError, match=r"^policy\.gamma: unknown key"):
+        resolved(framework="bare", policy={"gamma": 0.5})
+    with pytest.raises(ConfigError, match=r"^model: bare\.learnt has no model settings$"):
+        resolved(framework="bare", model={"hidden": [4]})
+
+
+def test_the_framework_is_found_where_none_is_asked_for() -> None:
+    run = resolve({"algorithm": "resolving_recipe", "env": "Other-v1"})
+    assert (run.config.framework, run.policies["default"].graph) == ("bare", "bare.learnt")
+
+
+def test_parts_that_cannot_be_had_are_named() -> None:
+    with pytest.raises(PluginError, match=r"resolving_recip'; did you mean 'resolving_recipe'"):
+        resolved(algorithm="resolving_recip")
+    with pytest.raises(PluginError, match=r"'resolvin\.learnt'; did you mean 'resolving\.learnt'"):
+        resolved(framework="resolvin")
+    with pytest.raises(PluginError, match=r"'resolving_on'; did you mean 'resolving_one'"):
+        resolved(optimizer={"name": "resolving_on"})
+
+
+def test_the_runtime_is_inline_unless_the_user_asks_for_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert resolved().config.runtime == "inline"
+    assert resolved({"evaluators.envs": 2}).config.runtime == "inline"
+    assert resolved({"evaluators.count": 0}).config.runtime == "inline"
+    assert resolved({"evaluators.count": 2, "runtime": "inline"}).config.runtime == "inline"
+    asked: list[tuple[str, str]] = []
+    load = rlcore.registry.load
+
+    def noting(kind: str, name: str) -> Any:
+        asked.append((kind, name))
+        return load(kind, "inline") if kind == "runtime" else load(kind, name)
+
+    monkeypatch.setattr(rlcore.registry, "load", noting)
+    assert resolved({"evaluators.count": 2}).config.runtime == "ray"
+    assert resolved(evaluators={"count": 2}).config.runtime == "ray"
+    assert ("runtime", "ray") in asked
+
+
+def test_an_unknown_runtime_is_refused() -> None:
+    with pytest.raises(PluginError, match="'inlin'; did you mean 'inline'"):
+        resolved(runtime="inlin")
+
+
+def test_several_policies_each_have_their_own_settings() -> None:
+    run = resolved(
+        policies={
+            "a": {"policy": {"gamma": 0.3}, "model": {"activation": "relu"}},
+            "b": {"graph": "bare.learnt", "optimizer": {"name": "resolving_two"}, "trained": False},
+            "c": {"optimizer": {"size": 99}},
+        },
+        policy_of={"red": "a", "blue": "b"},
+    )
+    a, b, c = run.policies["a"], run.policies["b"], run.policies["c"]
+    assert a.graph == c.graph == "resolving.learnt"
+    assert a.policy == {"learning_rate": 0.1, "gamma": 0.3, "epochs": 1}
+    assert a.model == {"hidden": [8], "activation": "relu", "lstm": 0}
+    assert a.optimizer is not None and a.optimizer.settings == {"size": 10, "speed": 2.0}
+    assert (b.graph, b.policy, b.trained) == ("bare.learnt", {"learning_rate": 0.1}, False)
+    assert b.optimizer is not None and b.optimizer.settings == {"depth": 20}
+    assert c.optimizer is not None and c.optimizer.settings == {"size": 99, "speed": 2.0}
+    assert run.config.policies == run.policies
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"policies": {"a": {"policy": {"gama": 1.0}}}},
+            "policies.a.policy.gama: unknown key, did you mean 'gamma'?",
+        ),
+        (
+            {"policies": {"a": {"optimizer": {"sice": 1}}}},
+            "policies.a.optimizer.sice: unknown key, did you mean 'size'?",
+        ),
+        (
+            {"policies": {"a": {"model": {"lstm": -1}}}},
+            "policies.a.model.lstm: should be greater than or equal to 0, not -1",
+        ),
+        ({"policies": {"a": {}}, "policy_of": {"x": "b"}}, "policy_of: no policy b; there are: a"),
+    ],
+)
+def test_faults_in_one_of_several_policies_are_named(settings: Any, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        resolved(**settings)
+    assert str(caught.value) == message
+
+
+def test_resolving_what_was_resolved_and_written_changes_nothing() -> None:
+    for settings in ({"env": "Tuned-v1"}, {"policies": {"a": {}, "b": {"graph": "bare.learnt"}}}):
+        run = resolved(**settings)
+        again = resolve(parse_yaml(dump_yaml(run.config.to_tree())))
+        assert (again.config, again.policies) == (run.config, run.policies)
+
+
+def test_a_config_object_counts_with_what_it_says_only() -> None:
+    config = parse_config({"algorithm": "resolving_recipe", "framework": "resolving", "env": "Tuned-v1"})
+    assert resolve(config).config.filter == "mean_std"
+
+
+def test_two_runs_of_one_recipe_share_no_setting() -> None:
+    first = resolved()
+    first.config.model["hidden"].append(1)
+    first.config.policy["gamma"] = 0.0
+    assert resolved().config.model["hidden"] == [8] and resolved().config.policy["gamma"] == 0.8
+    assert Recipe.model == {"hidden": [8]}
+
+
+def test_recipes_name_no_stop_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Recipe, "settings", {"Tuned-v1": {"stop": {"env_steps": 1}}})
+    with pytest.raises(ConfigError, match="the settings of resolving_recipe for Tuned-v1 name stop keys"):
+        resolved(env="Tuned-v1")
+
+
+def test_settings_as_the_command_line_gives_them() -> None:
+    run = resolved(parse_settings(["policy.learning_rate=[[0, 1.0], [10, 0.5]]", "stop.episodes=3"], "--set"))
+    assert run.config.policy["learning_rate"] == [[0.0, 1.0], [10.0, 0.5]]
+    assert run.config.stop == {"episodes": 3.0}
