@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -20,8 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }
 
-#: Exit codes: the user can mend it; Ctrl-C; the reader of our output has gone.
-USER_ERROR, INTERRUPTED, BROKEN_PIPE = 2, 130, 141
+#: Exit codes: what the user can mend; Ctrl-C.
+USER_ERROR, INTERRUPTED = 2, 130
 
 
 class RlcoreGroup(click.Group):
@@ -59,11 +58,8 @@ class RlcoreGroup(click.Group):
         extra["standalone_mode"] = False
         try:
             code = super().main(arguments, prog_name or "rlcore", **extra)
-            sys.stdout.flush()
         except Exception as error:
             sys.exit(_report(error, debug="--debug" in arguments))
-        except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
         sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -76,10 +72,6 @@ def _report(error: Exception, debug: bool) -> int:
         return USER_ERROR
     if isinstance(error, click.Abort):
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
-        # Else the interpreter complains once more when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     if isinstance(error, click.ClickException):
         _say_error(error.format_message())
         if isinstance(error, click.UsageError) and error.ctx is not None:
@@ -113,7 +105,9 @@ def _add_debug(command: click.Command) -> None:
             _add_debug(inner)
 
 
-@click.group(cls=RlcoreGroup, params=[_debug_option()], context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    "rlcore", cls=RlcoreGroup, params=[_debug_option()], context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.version_option(package_name="rlcore", message="%(prog)s %(version)s")
 def main() -> None:
     """Distributed reinforcement learning from parts that are named and swapped."""
