@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import functools
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.toy_graph import LookaheadGraph, ToyGraph
+
 from rlcore.batch import MultiAgentBatch, SampleBatch, concat
 from rlcore.errors import EnvError, RlcoreError, UserError
 from rlcore.evaluator_set import EvaluatorSet
@@ -19,9 +19,6 @@ from rlcore.runtime.snapshot import snapshot
 from rlcore.sampling.collect import Episodes, Fragment
 from rlcore.sampling.filters import MeanStd, RunningStatistics
 from rlcore.testing.environments import Count, NaNCount, TwoAgentEnv
-
-sys.path.insert(0, str(Path(__file__).parent))
-from toys import LookaheadGraph, ToyGraph
 
 
 def evaluator(graph: Any = ToyGraph, **others: Any) -> PolicyEvaluator:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from rlcore.batch import SampleBatch
 from rlcore.errors import WorkerLost
 from rlcore.runtime.inline import InlineRuntime

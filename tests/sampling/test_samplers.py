@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium
 import numpy as np
 import pytest
-from rlcore.acting import ActorCriticActor, ModelConfig
-from rlcore.acting.actor import init_actor_critic
+
 from rlcore.batch import SampleBatch
 from rlcore.env import BatchedEnv
 from rlcore.policy_graph import ActOutput, ActRows, Progress, State
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.columnar import ColumnarSampler
-from rlcore.sampling.filters import leaf_filters, MeanStd, NoFilter, ObservationFilter
+from rlcore.sampling.filters import MeanStd, NoFilter, ObservationFilter, leaf_filters
 from rlcore.sampling.general import GeneralSampler
 from rlcore.sampling.role import Role
 from rlcore.testing.environments import Count, TwoAgentEnv

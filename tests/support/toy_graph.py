@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
 from rlcore.batch import SampleBatch
 from rlcore.policy_graph import (
     ActOutput,
