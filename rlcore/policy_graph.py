@@ -257,7 +257,9 @@ class Actor(Protocol):
     """
 
     lookahead: int
-    postprocess: Callable[[SampleBatch, OtherAgents | None], SampleBatch] | None
+
+    @property
+    def postprocess(self) -> Callable[[SampleBatch, OtherAgents | None], SampleBatch] | None: ...
 
     def initial_state(self, n: int) -> State: ...
 

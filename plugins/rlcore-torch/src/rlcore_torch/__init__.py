@@ -1,0 +1,25 @@
+"""Policy graphs in PyTorch for rlcore. Importing the package does not import torch; taking a class from it does."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcore_torch.a3c import A3C
+    from rlcore_torch.pg import PolicyGradient
+    from rlcore_torch.ppo import PPO
+
+__all__ = ["A3C", "PPO", "PolicyGradient"]
+
+_MODULES = {"A3C": "a3c", "PPO": "ppo", "PolicyGradient": "pg"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

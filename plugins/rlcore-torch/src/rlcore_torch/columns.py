@@ -1,0 +1,36 @@
+"""Samples as torch tensors on the devices of a graph: pinned once, selected by minibatch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+#: ``{column: [n, ...]}`` on one device.
+Minibatch = dict[str, Tensor]
+
+
+def pin_columns(columns: Mapping[str, NDArray[Any]], devices: Sequence[torch.device]) -> list[Minibatch]:
+    """Copies of ``columns`` on each device; vectors ``[n]`` become columns ``[n, 1]``."""
+    # torch.tensor copies: the arrays may be read-only, or belong to a sampler that goes on filling them.
+    shaped = {name: array[:, None] if array.ndim == 1 else array for name, array in columns.items()}
+    return [{name: torch.tensor(array, device=device) for name, array in shaped.items()} for device in devices]
+
+
+def select(pinned: Sequence[Minibatch], units: NDArray[np.int64] | None) -> list[Minibatch]:
+    """The rows ``units`` (all where None), split evenly over the devices; devices left without a row are left out."""
+    if units is None:
+        if len(pinned) == 1:
+            return [pinned[0]]
+        units = np.arange(len(next(iter(pinned[0].values()))))
+    index = torch.tensor(units, dtype=torch.int64)
+    shares = [index] if len(pinned) == 1 else index.tensor_split(len(pinned))
+    return [
+        {name: column.index_select(0, share.to(column.device)) for name, column in columns.items()}
+        for columns, share in zip(pinned, shares, strict=True)
+        if len(share)
+    ]

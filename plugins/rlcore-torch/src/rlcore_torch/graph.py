@@ -1,0 +1,370 @@
+"""TorchPolicyGraph: what the policy graphs of this package share. What they differ in is the loss and rho."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat, PositiveFloat
+from torch import Tensor
+
+from rlcore.acting import (
+    ActorCriticActor,
+    Distribution,
+    FlatObs,
+    ModelConfig,
+    actor_critic_shapes,
+    distribution_for,
+    init_actor_critic,
+)
+from rlcore.acting.actor import Postprocess
+from rlcore.batch import ACTION_LOGP, ACTIONS, LAST_VALUE, OBS, VF_PREDS, SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import ConfigError, NonFiniteError, UserError
+from rlcore.model import BatchedModel
+from rlcore.optim import UpdateRule
+from rlcore.policy_graph import (
+    Actor,
+    ActOutput,
+    ActRows,
+    GradientOutput,
+    GraphConfig,
+    LearnOutput,
+    OtherAgents,
+    Pinned,
+    PolicyGraph,
+    Progress,
+    State,
+    Weights,
+    check_weights,
+)
+from rlcore.schedule import Schedule, value_at
+from rlcore_torch.columns import Minibatch, pin_columns, select
+from rlcore_torch.devices import limit_threads, torch_devices
+from rlcore_torch.distributions import Evaluated, counterpart
+from rlcore_torch.model import TwinMLP
+from rlcore_torch.optimizers import optimizer_for
+from rlcore_torch.parameters import FlatParameters, write
+
+
+class TorchConfig(GraphConfig):
+    """What every policy graph here has to set.
+
+    ``max_grad_norm`` bounds the global norm of the gradients, null leaves them as they are. ``squash`` acts in a
+    bounded Box through tanh; without it a Gaussian is clipped to the bounds on the way to the environment.
+    ``initial_log_std`` is where a Gaussian's log standard deviations start.
+    """
+
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    learning_rate: Schedule = 3e-4
+    gamma: float = Field(0.99, ge=0.0, le=1.0)
+    max_grad_norm: PositiveFloat | None = 0.5
+    squash: bool = False
+    initial_log_std: FiniteFloat = 0.0
+
+
+class Term(NamedTuple):
+    """A part of a loss: ``total`` is a sum over the rows of a minibatch, a scalar.
+
+    The loss is the sum of ``weight * total`` over the terms, divided by the rows; a term of weight 0 is watched only.
+    The statistic reported is ``scale * total``, divided by the rows.
+    """
+
+    total: Tensor
+    weight: float = 0.0
+    scale: float = 1.0
+
+
+class Backward(NamedTuple):
+    """What a backward pass found: statistics, the number of rows, the norm of the gradients, and whether all of it is
+    finite."""
+
+    stats: dict[str, float]
+    rows: int
+    norm: float
+    finite: bool
+
+
+class TorchPolicyGraph(PolicyGraph):
+    """A policy of separate multilayer perceptrons for actions and, with ``has_value``, values.
+
+    Subclasses give ``loss``, ``rule``, ``rho`` and the names of the row columns that the loss reads. With several
+    devices each has a replica of the parameters and a share of every minibatch; gradients are added up on the first
+    device, which updates the parameters and hands them to the others.
+    """
+
+    Config: ClassVar[type[GraphConfig]] = TorchConfig
+    has_value: ClassVar[bool] = True
+    config: TorchConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a recurrent model,
+        ``UserError`` for a device that is not there."""
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        own, squash = self.config, self.config.squash
+        self._env_steps = 0
+        if own.model.lstm:
+            raise ConfigError("model: lstm is not supported by this policy")
+        self._flatten = FlatObs(observation_space)
+        self._distribution: Distribution = distribution_for(action_space, squash)
+        self._evaluation = counterpart(self._distribution)
+        shapes = actor_critic_shapes(observation_space, action_space, own.model, squash=squash, value=self.has_value)
+        self._model = TwinMLP(shapes, len(own.model.hidden), own.model.activation)
+        self._devices = torch_devices(devices)
+        self._replicas = [FlatParameters(self._model.layout, device) for device in self._devices]
+        self._parameters = self._replicas[0]
+        limit_threads(self._devices, len(self._parameters.values))
+        self._optimizer = optimizer_for(self.rule(), self._parameters)
+        self._names = frozenset(shapes)
+        self._coefficients: dict[tuple[torch.device, tuple[float, ...], int], list[Tensor]] = {}
+        self._load(
+            init_actor_critic(
+                observation_space,
+                action_space,
+                own.model,
+                rng,
+                squash=squash,
+                value=self.has_value,
+                log_std=own.initial_log_std,
+            )
+        )
+
+    # -- what a policy graph of this package gives
+
+    @abstractmethod
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Term]:
+        """The terms of the loss by the names of their statistics; all columns are ``[n, 1]``."""
+
+    @abstractmethod
+    def rule(self) -> UpdateRule:
+        """The update rule, with clipping and the learning rate as it is now."""
+
+    @abstractmethod
+    def rho(self) -> Postprocess:
+        """What makes advantages and targets of a batch with values; picklable without torch."""
+
+    @abstractmethod
+    def loss_columns(self) -> tuple[str, ...]:
+        """The row columns that ``loss`` reads."""
+
+    def prepare(self, minibatches: list[Minibatch]) -> None:
+        """May change the columns of one minibatch, given as its shares by device, before the loss sees them."""
+
+    def stops(self, stats: dict[str, float]) -> bool:
+        """Whether an update with these statistics should be the last from its batch."""
+        return False
+
+    # -- acting
+
+    @torch.inference_mode()
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it."""
+        heads = self._model(self._parameters.leaves, self._observed(obs))
+        outputs = heads.policy.cpu().numpy()
+        if heads.log_std is not None:
+            outputs = np.concatenate([outputs, np.broadcast_to(heads.log_std.cpu().numpy(), outputs.shape)], axis=1)
+        actions, _, extras = self._distribution.draw(outputs, rng) if explore else self._distribution.mode(outputs)
+        taken = torch.tensor(self._evaluation.taken(actions, extras), device=self._devices[0])
+        log_probs = self._evaluation.evaluate(heads.policy, heads.log_std, taken).log_probs
+        extras[ACTION_LOGP] = log_probs[:, 0].cpu().numpy()
+        return ActOutput(actions, (), extras)
+
+    def _observed(self, obs: Columns) -> Tensor:
+        return torch.tensor(self._flatten(obs), device=self._devices[0])
+
+    @torch.inference_mode()
+    def values(self, obs: Columns) -> NDArray[np.float32]:
+        """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
+        values = self._model(self._parameters.leaves, self._observed(obs)).values
+        if values is None:
+            raise UserError(f"{type(self).__name__} has no value network")
+        return values[:, 0].cpu().numpy()
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho."""
+        if self.has_value:
+            batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs)})
+            batch = batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs)})
+        return self.rho()(batch)
+
+    def actor(self) -> Actor:
+        """The same policy in numpy."""
+        return ActorCriticActor(
+            self.observation_space,
+            self.action_space,
+            self.config.model,
+            self.get_weights(),
+            squash=self.config.squash,
+            value=self.has_value,
+            rho=self.rho(),
+        )
+
+    # -- learning
+
+    def pin(self, batch: SampleBatch) -> Pinned[list[Minibatch]]:
+        """Copies of the columns that the loss reads, on every device."""
+        columns = {name: batch[name] for name in self.loss_columns()}
+        columns[OBS] = self._flatten(batch.obs)
+        columns[ACTIONS] = self._evaluation.taken(batch[ACTIONS], batch.rows)
+        return Pinned(pin_columns(columns, self._devices), len(batch))
+
+    def learn(
+        self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None = None
+    ) -> LearnOutput:
+        """One update; where the loss or a gradient is not finite nothing changes."""
+        found = self._backward(batch, units)
+        if found.finite:
+            self._update(found.norm)
+        return LearnOutput(found.stats, stop=self.stops(found.stats), skipped=not found.finite)
+
+    def gradients(
+        self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None = None
+    ) -> GradientOutput:
+        found = self._backward(batch, units)
+        return GradientOutput(self._parameters.arrays(self._parameters.gradients), found.rows, found.stats)
+
+    def apply_gradients(self, gradients: Weights) -> None:
+        """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
+        ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
+        check_weights(self.get_weights(), gradients)
+        missing = sorted(self._names - set(gradients))
+        if missing:
+            raise UserError(f"gradients are missing for {', '.join(missing)}")
+        write(self._parameters.weight_gradients, gradients)
+        norm = float(torch.linalg.vector_norm(self._parameters.gradients))
+        if not math.isfinite(norm):
+            raise NonFiniteError("a gradient is NaN or infinite")
+        self._update(norm)
+
+    def update_rule(self) -> UpdateRule:
+        return self.rule()
+
+    def _backward(self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None) -> Backward:
+        """Leaves the gradients of the loss, averaged over the rows, in the first replica."""
+        pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
+        minibatches = select(pinned.held, units)
+        rows = sum(len(minibatch[OBS]) for minibatch in minibatches)
+        if rows == 0:
+            raise UserError("there is no sample to learn from")
+        self.prepare(minibatches)
+        terms: list[dict[str, Term]] = []
+        for replica, minibatch in zip(self._replicas, minibatches, strict=False):
+            terms.append(self._backward_share(replica, minibatch, rows))
+        for replica in self._replicas[1 : len(minibatches)]:
+            self._parameters.gradients.add_(replica.gradients.to(self._devices[0]))
+        return self._found(terms, rows)
+
+    def _backward_share(self, replica: FlatParameters, minibatch: Minibatch, rows: int) -> dict[str, Term]:
+        """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``."""
+        heads = self._model(replica.leaves, minibatch[OBS])
+        evaluated = self._evaluation.evaluate(heads.policy, heads.log_std, minibatch[ACTIONS])
+        terms = self.loss(evaluated, heads.values, minibatch)
+        weighed = [term for term in terms.values() if term.weight]
+        weights = self._root_weights(replica.values.device, tuple(term.weight for term in weighed), rows)
+        replica.gradients.zero_()
+        # The terms are roots of their own, each with its share of the loss as the gradient to start from: the sum
+        # itself need not be computed.
+        torch.autograd.backward([term.total for term in weighed], weights)
+        return terms
+
+    def _root_weights(self, device: torch.device, weights: tuple[float, ...], rows: int) -> list[Tensor]:
+        """``weight / rows`` of each term as scalars on ``device``; kept, as they seldom change."""
+        key = (device, weights, rows)
+        if key not in self._coefficients:
+            if len(self._coefficients) >= 64:
+                self._coefficients.clear()
+            self._coefficients[key] = list(torch.tensor(weights, device=device).div_(rows).unbind())
+        return self._coefficients[key]
+
+    @torch.no_grad()
+    def _found(self, terms: list[dict[str, Term]], rows: int) -> Backward:
+        # All numbers come to the host in one transfer.
+        flat = self._parameters.gradients
+        found = torch.stack([*(term.total for term in terms[0].values()), torch.dot(flat, flat)])
+        for others in terms[1:]:
+            found[:-1] += torch.stack([term.total for term in others.values()]).to(found.device)
+        *totals, square = found.tolist()
+        stats = {name: term.scale * total / rows for (name, term), total in zip(terms[0].items(), totals, strict=True)}
+        stats["loss"] = sum(term.weight * total for term, total in zip(terms[0].values(), totals, strict=True)) / rows
+        stats["grad_norm"] = norm = math.sqrt(square)
+        return Backward(stats, rows, norm, math.isfinite(sum(totals) + square))
+
+    @torch.no_grad()
+    def _update(self, norm: float) -> None:
+        """Clips the gradients, whose global norm is ``norm``, and steps."""
+        bound = self.config.max_grad_norm
+        if bound is not None and norm + 1e-6 > bound:
+            self._parameters.gradients.mul_(bound / (norm + 1e-6))
+        self._optimizer.step(self._learning_rate)
+        self._copy_to_replicas()
+
+    @torch.no_grad()
+    def _copy_to_replicas(self) -> None:
+        for replica in self._replicas[1:]:
+            replica.values.copy_(self._parameters.values)
+
+    # -- schedules, weights, state
+
+    @property
+    def _learning_rate(self) -> float:
+        return value_at(self.config.learning_rate, self._env_steps)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Schedules go by the environment steps."""
+        self._env_steps = progress.env_steps
+
+    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
+        weights = self._parameters.arrays(self._parameters.values)
+        return weights if names is None else {name: weights[name] for name in sorted(names)}
+
+    def set_weights(self, weights: Weights) -> None:
+        check_weights(self.get_weights(), weights)
+        self._load(weights)
+
+    def _load(self, weights: Weights) -> None:
+        write(self._parameters.weights, weights)
+        self._copy_to_replicas()
+
+    @property
+    def acting(self) -> frozenset[str]:
+        return self._names
+
+    @property
+    def trainable(self) -> frozenset[str]:
+        return self._names
+
+    def get_state(self) -> dict[str, Any]:
+        """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""
+        return {
+            "weights": self.get_weights(),
+            "optimizer": self._optimizer.get_state(),
+            "env_steps": self._env_steps,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.set_weights(state["weights"])
+        self._optimizer.set_state(state["optimizer"])
+        self._env_steps = int(state["env_steps"])

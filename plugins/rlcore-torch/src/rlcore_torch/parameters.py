@@ -1,0 +1,83 @@
+"""The parameters of a model in one flat tensor, and their gradients in another. It is no ``torch.nn.Module``.
+
+One tensor makes the global norm, clipping and the optimizer a call each, whatever the number of layers, and copies and
+comparisons of all weights likewise. Models compute with *leaves*, views of it that autograd differentiates; the
+outside sees *canonical* weights, views by name. A leaf may stack several canonical weights of one shape, so that equal
+layers of two networks are one batched product.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rlcore.policy_graph import Weights
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """A tensor that a model computes with: the canonical weights ``names``, each of ``shape``, one after the other.
+
+    ``view`` is the leaf's own shape, of as many elements as all of them together.
+    """
+
+    names: tuple[str, ...]
+    shape: tuple[int, ...]
+    view: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return len(self.names) * math.prod(self.shape)
+
+
+class FlatParameters:
+    """``values`` and ``gradients``, ``[P]``, and views of them.
+
+    ``leaves`` are in the order of ``layout``; backward passes add their gradients to ``gradients``, in place.
+    ``weights`` and ``weight_gradients`` are by canonical name and never tracked by autograd.
+    """
+
+    def __init__(
+        self, layout: Sequence[Leaf], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
+    ) -> None:
+        size = sum(leaf.size for leaf in layout)
+        self.layout = tuple(layout)
+        self.values = torch.zeros(size, device=device, dtype=dtype)
+        self.gradients = torch.zeros_like(self.values)
+        self.leaves = [view.requires_grad_() for view in self._leaf_views(self.values)]
+        for leaf, gradient in zip(self.leaves, self._leaf_views(self.gradients), strict=True):
+            leaf.grad = gradient
+        self.weights = self.named(self.values)
+        self.weight_gradients = self.named(self.gradients)
+
+    def _leaf_views(self, flat: Tensor) -> list[Tensor]:
+        parts = torch.split(flat, [leaf.size for leaf in self.layout])
+        return [part.detach().view(leaf.view) for part, leaf in zip(parts, self.layout, strict=True)]
+
+    def named(self, flat: Tensor) -> dict[str, Tensor]:
+        """Views of ``flat [P]`` by canonical name: the weights, their gradients, an optimizer's moments."""
+        views: dict[str, Tensor] = {}
+        offset = 0
+        for leaf in self.layout:
+            size = math.prod(leaf.shape)
+            for name in leaf.names:
+                views[name] = flat[offset : offset + size].view(leaf.shape)
+                offset += size
+        return views
+
+    def arrays(self, flat: Tensor) -> Weights:
+        """Copies of ``flat [P]`` by canonical name, on the host."""
+        return {name: view.numpy() for name, view in self.named(flat.detach().cpu().clone()).items()}
+
+
+def write(views: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> None:
+    """Copies ``arrays`` into the views of the same names."""
+    with torch.no_grad():
+        for name, array in arrays.items():
+            views[name].copy_(torch.tensor(array))

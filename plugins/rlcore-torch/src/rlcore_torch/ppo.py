@@ -1,0 +1,126 @@
+"""Proximal policy optimisation (Schulman et al. 2017): the clipped surrogate, a KL penalty, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from pydantic import NonNegativeFloat, PositiveFloat, model_validator
+from torch import Tensor
+
+from rlcore.batch import ACTION_LOGP, ADVANTAGES, VALUE_TARGETS, VF_PREDS
+from rlcore.model import BatchedModel
+from rlcore.optim import Adam, UpdateRule
+from rlcore.policy_graph import GraphConfig, Progress
+from rlcore.schedule import Schedule, value_at
+from rlcore_torch import losses
+from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
+from rlcore_torch.columns import Minibatch
+from rlcore_torch.distributions import Evaluated
+from rlcore_torch.graph import Term
+
+
+class PPOConfig(ActorCriticConfig):
+    """``clip`` (a schedule) bounds the ratio in the surrogate; null leaves it unbounded, which needs the penalty.
+
+    ``value_clip`` bounds how far an update gains from moving a value; null does not. ``kl_coeff`` weighs the KL
+    penalty; with ``kl_target`` it is doubled between batches where the KL divergence exceeds one and a half times the
+    target, and halved where the target exceeds one and a half times it. ``target_kl`` leaves a batch after an update
+    whose minibatch had a larger divergence.
+    """
+
+    clip: Schedule | None = 0.2
+    value_clip: PositiveFloat | None = None
+    kl_coeff: NonNegativeFloat = 0.0
+    kl_target: PositiveFloat | None = 0.01
+    target_kl: PositiveFloat | None = None
+    adam_epsilon: PositiveFloat = 1e-5
+
+    @model_validator(mode="after")
+    def _bounded(self) -> PPOConfig:
+        if self.clip is None and self.kl_coeff == 0.0:
+            raise ValueError("without clip, kl_coeff must be above 0: nothing would bound an update")
+        return self
+
+
+class PPO(TorchActorCritic):
+    """``torch.ppo``. Statistics: ``policy_loss entropy value_loss kl clip_fraction loss grad_norm``.
+
+    ``kl`` estimates KL(policy that acted || policy now), before the update.
+    """
+
+    Config: ClassVar[type[GraphConfig]] = PPOConfig
+    config: PPOConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        self._kl_coeff = self.config.kl_coeff
+        self._last_kl: float | None = None
+
+    def rule(self) -> UpdateRule:
+        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.adam_epsilon)
+
+    def loss_columns(self) -> tuple[str, ...]:
+        columns = (ACTION_LOGP, ADVANTAGES, VALUE_TARGETS)
+        return columns if self.config.value_clip is None else (*columns, VF_PREDS)
+
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Term]:
+        assert values is not None
+        config, advantages, targets = self.config, minibatch[ADVANTAGES], minibatch[VALUE_TARGETS]
+        log_ratios = evaluated.log_probs - minibatch[ACTION_LOGP]
+        ratios = log_ratios.exp()
+        terms = {}
+        if config.clip is None:
+            gain = losses.surrogate(ratios, advantages)
+        else:
+            clip = value_at(config.clip, self._env_steps)
+            gain = losses.clipped_surrogate(ratios, advantages, clip)
+            terms["clip_fraction"] = Term(losses.clip_fraction(ratios.detach(), clip))
+        if config.value_clip is None:
+            value_loss = losses.value_loss(values, targets)
+        else:
+            value_loss = losses.clipped_value_loss(values, targets, minibatch[VF_PREDS], config.value_clip)
+        if not self._kl_coeff:
+            ratios, log_ratios = ratios.detach(), log_ratios.detach()
+        return terms | {
+            "policy_loss": Term(gain, -1.0, -1.0),
+            "entropy": Term(evaluated.negative_entropy, self._entropy_coeff, -1.0),
+            "value_loss": Term(value_loss, config.vf_loss_coeff),
+            "kl": Term(losses.kl_divergence(ratios, log_ratios), self._kl_coeff),
+        }
+
+    def stops(self, stats: dict[str, float]) -> bool:
+        return self.config.target_kl is not None and stats["kl"] > self.config.target_kl
+
+    def on_progress(self, progress: Progress) -> None:
+        """Also adapts the KL coefficient, once new samples have come, by the last divergence of the batch before."""
+        if progress.env_steps > self._env_steps and self._last_kl is not None:
+            self._kl_coeff = self._adapted(self._kl_coeff, self._last_kl)
+        super().on_progress(progress)
+        kl = progress.stats.get("kl", float("nan"))
+        self._last_kl = kl if kl == kl else self._last_kl
+
+    def _adapted(self, coeff: float, kl: float) -> float:
+        """Schulman et al. 2017, section 4."""
+        target = self.config.kl_target
+        if target is None:
+            return coeff
+        return coeff * 2.0 if kl > 1.5 * target else coeff / 2.0 if kl < target / 1.5 else coeff
+
+    def get_state(self) -> dict[str, Any]:
+        return {**super().get_state(), "kl_coeff": self._kl_coeff, "last_kl": self._last_kl}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._kl_coeff, self._last_kl = float(state["kl_coeff"]), state["last_kl"]
