@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -215,7 +215,7 @@ class PolicyEvaluator:
         """As ``gradients``, the arrays apart from the rest, so that a driver can weigh them without fetching them."""
         outputs = self.gradients(batch, units)
         gradients = {policy_id: output.gradients for policy_id, output in outputs.items()}
-        return {policy_id: output._replace(gradients={}) for policy_id, output in outputs.items()}, gradients
+        return {policy_id: replace(output, gradients={}) for policy_id, output in outputs.items()}, gradients
 
     def apply_gradients(self, gradients: Mapping[str, Weights]) -> None:
         """One optimizer step of each policy named."""

@@ -64,7 +64,8 @@ class ActOutput(NamedTuple):
     extras: Mapping[str, NDArray[Any]] = {}
 
 
-class GradientOutput(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class GradientOutput:
     """Gradients averaged over ``count`` samples, statistics, and the TD error by row where the loss has one.
 
     ``stop`` asks to leave this batch after the update (target KL reached).
@@ -233,7 +234,7 @@ class PolicyGraph(ABC):
         """The rule that ``apply_gradients`` follows, for applying it without this graph's framework."""
         raise OptimizerError(f"{type(self).__name__} offers no update_rule, which this optimizer needs")
 
-    def on_progress(self, progress: Progress) -> None:
+    def on_progress(self, progress: Progress) -> None:  # noqa: B027  nothing to do is a valid answer
         """Told after every update: the place for schedules, target updates, adaptive coefficients."""
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:

@@ -30,8 +30,8 @@ DEFAULT_FRAGMENT = 200
 class Provenance:
     """Where the settings of a run come from.
 
-    ``layers`` are the names of the sources, each overruling those before it. ``sources`` maps each dotted key that some layer set to the name of the last layer that did; ``left_out`` maps those
-    that were set and do not apply to the reason.
+    ``layers`` are the names of the sources, each overruling those before it. ``sources`` maps each dotted key that some
+    layer set to the last layer that did; ``left_out`` maps those that were set and do not apply to the reason.
     """
 
     layers: list[str] = field(default_factory=list)

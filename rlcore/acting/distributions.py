@@ -164,18 +164,18 @@ class SquashedGaussian(Distribution):
 
     def __init__(self, low: Array, high: Array) -> None:
         low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        largest = np.finfo(np.float32).max  # beyond it actions, which are float32, would be infinite
+        if not (np.abs(low) <= largest).all() or not (np.abs(high) <= largest).all():
             raise SpaceError("cannot rescale an unbounded box; use a Gaussian without squashing")
         if not (low < high).all():
             raise SpaceError("cannot rescale a box that has a side without width")
         self.shape = low.shape
         self.outputs = low.size
         self.parameters = 2 * low.size
-        # Halved before they are added: bounds near the largest float would overflow.
-        half = (high / 2 - low / 2).reshape(-1)
+        half = ((high - low) / 2).reshape(-1)
         self.log_scale = float(np.log(half).sum())
         self._half = half.astype(np.float32)
-        self._center = (high / 2 + low / 2).reshape(-1).astype(np.float32)
+        self._center = ((high + low) / 2).reshape(-1).astype(np.float32)
 
     def draw(self, params: Array, rng: np.random.Generator) -> Draw:
         return self._squash(params, _normal_draw(params, self.outputs, rng))
@@ -242,4 +242,5 @@ def distribution_for(action_space: gymnasium.Space[Any], squash: bool) -> Distri
         if squash:
             return SquashedGaussian(action_space.low, action_space.high)
         return DiagonalGaussian(math.prod(action_space.shape), action_space.shape)
-    raise SpaceError(f"no action distribution for {action_space}; Discrete and Box are supported, flatten the others")
+    name = " ".join(str(action_space).split())
+    raise SpaceError(f"no action distribution for {name}; Discrete and Box are supported, flatten the others")

@@ -26,7 +26,9 @@ def test_listing_names_package_and_version_and_imports_nothing(install):
 
 
 def test_load_gives_the_class_and_imports_no_other_plugin(install, runtime_source):
-    install("slow-runtimes", groups={RUNTIMES: {"slow": "slow_runtimes:Slow"}}, modules={"slow_runtimes": runtime_source})
+    install(
+        "slow-runtimes", groups={RUNTIMES: {"slow": "slow_runtimes:Slow"}}, modules={"slow_runtimes": runtime_source}
+    )
     install("other", groups={RUNTIMES: {"other": "other_runtimes:Slow"}}, modules={"other_runtimes": runtime_source})
     slow = load("runtime", "slow")
     assert slow is sys.modules["slow_runtimes"].Slow
@@ -83,7 +85,9 @@ def test_unknown_kind_names_the_kinds():
 
 
 def test_B167_broken_plugin_breaks_only_who_asks_for_it(install, runtime_source):
-    install("bad", "3.0", groups={RUNTIMES: {"bad": "bad_runtime:Bad"}}, modules={"bad_runtime": "import no_such_thing"})
+    install(
+        "bad", "3.0", groups={RUNTIMES: {"bad": "bad_runtime:Bad"}}, modules={"bad_runtime": "import no_such_thing"}
+    )
     install("good", groups={RUNTIMES: {"slow": "good_runtime:Slow"}}, modules={"good_runtime": runtime_source})
     assert [plugin.name for plugin in available("runtime")] == ["bad", "slow"]
     assert load("runtime", "slow").__name__ == "Slow"
@@ -236,7 +240,9 @@ def test_package_installed_into_a_known_folder_is_found(install, runtime_source)
 
 def test_framework_left_out_is_the_preferred_one_installed(install):
     assert registry.frameworks("ppo") == []
-    with pytest.raises(UnknownPluginError, match=r"unknown policy graph 'torch.ppo'\n.*\nrlcore-torch provides it: pip"):
+    with pytest.raises(
+        UnknownPluginError, match=r"unknown policy graph 'torch.ppo'\n.*\nrlcore-torch provides it: pip"
+    ):
         registry.graph_name("ppo")
     install("rlcore-jax", groups={GRAPHS: {"jax.ppo": "j:P", "jax.deep.ppo": "j:D"}})
     assert registry.graph_name("ppo") == "jax.ppo"

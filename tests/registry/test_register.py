@@ -86,7 +86,9 @@ def test_package_that_registers_what_it_also_provides(install):
 
 
 def test_wrong_kind_of_object_is_refused_when_it_is_registered():
-    with pytest.raises(InvalidPluginError, match=r"^what is registered as runtime 'mine' is the class .*Mine, not a sub"):
+    with pytest.raises(
+        InvalidPluginError, match=r"^what is registered as runtime 'mine' is the class .*Mine, not a sub"
+    ):
 
         @register("runtime", "mine")
         class Mine: ...
@@ -99,7 +101,9 @@ def test_wrong_kind_of_object_is_refused_when_it_is_registered():
 
 @pytest.mark.parametrize("name", ["", "a:b", "a@b", "a b"])
 def test_names_that_mean_something_else_cannot_be_registered(name):
-    with pytest.raises(InvalidPluginError, match=f"^'{name}' cannot name a registered env: no '@', no ':' and no spaces"):
+    with pytest.raises(
+        InvalidPluginError, match=f"^'{name}' cannot name a registered env: no '@', no ':' and no spaces"
+    ):
         register("env", name)
 
 

@@ -51,10 +51,10 @@ class MemoryPolicy:
     def on_progress(self, progress: Progress) -> None: ...
 
 
-def make(kind: str, env: BatchedEnv, policy: Any, filter_kind: type[ObservationFilter] = NoFilter, seed: int = 3) -> Any:
+def make(kind: str, env: BatchedEnv, policy: Any, filter_kind: type[ObservationFilter] = NoFilter) -> Any:
     observation_space, action_space = env.groups["default"]
     role = Role("default", policy, observation_space, action_space, leaf_filters(filter_kind, observation_space))
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(3)
     if kind == "columnar":
         return ColumnarSampler(env, role, index=2, explore=True, rng=rng)
     return GeneralSampler(env, {"default": role}, lambda agent_id: "default", index=2, explore=True, rng=rng)
@@ -125,7 +125,8 @@ def test_B015_the_policy_sees_the_first_observation_of_every_episode(kind: str) 
 
 @pytest.mark.parametrize("kind", ["columnar", "general"])
 def test_pieces_end_on_the_true_last_observation(kind: str) -> None:
-    batch = make(kind, Count(num_envs=1, length=3, truncate=True), MemoryPolicy(2)).collect(Fragment(5)).batches["default"]
+    env = Count(num_envs=1, length=3, truncate=True)
+    batch = make(kind, env, MemoryPolicy(2)).collect(Fragment(5)).batches["default"]
     assert batch["obs"][:, 0].tolist() == [10, 11, 12, 10, 11]
     assert batch.cuts["start"].tolist() == [0, 3]
     assert batch.cuts["last_obs"][:, 0].tolist() == [13, 12]
