@@ -10,7 +10,7 @@ import pytest
 
 from rlcore import registry
 from rlcore.errors import BrokenPluginError, InvalidPluginError, UnknownPluginError
-from rlcore.hooks import Events, HookWarning, Hooks, event_names, hookimpl, load_hooks
+from rlcore.hooks import Events, Hooks, HookWarning, event_names, hookimpl, load_hooks
 
 HOOKS = "rlcore.hooks"
 EVENTS = "events: run_start, iteration, evaluation, checkpoint, worker_lost, run_end, episode_end"
@@ -79,7 +79,7 @@ def test_what_a_hook_raises_comes_out():
         def iteration(self, row):
             raise ValueError("boom")
 
-    with pytest.raises(ValueError, match="boom"):
+    with pytest.raises(ValueError, match=r"boom"):
         load_hooks([Stop()], installed=False).call.iteration(row={})
 
 
@@ -103,9 +103,9 @@ def test_failing_plugin_that_was_asked_for_by_name_is_an_error(install):
     install("bad", "3.0", groups={HOOKS: {"bad": "bad_hook"}}, modules={"bad_hook": "import no_such_thing"})
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(BrokenPluginError, match="^hook 'bad' of bad 3.0 cannot be imported"):
+        with pytest.raises(BrokenPluginError, match=r"^hook 'bad' of bad 3.0 cannot be imported"):
             load_hooks(["bad"])
-    with pytest.raises(UnknownPluginError, match="unknown hook 'bat'; did you mean 'bad'"):
+    with pytest.raises(UnknownPluginError, match=r"unknown hook 'bat'; did you mean 'bad'"):
         load_hooks(["bat"], installed=False)
 
 
@@ -149,7 +149,7 @@ def test_catch_all_arguments_are_refused_because_they_would_stay_empty():
     class Wrong:
         def iteration(self, **arguments): ...
 
-    with pytest.raises(InvalidPluginError, match="event 'iteration' has no argument 'arguments'"):
+    with pytest.raises(InvalidPluginError, match=r"event 'iteration' has no argument 'arguments'"):
         Hooks().add(Wrong())
 
 
@@ -165,7 +165,7 @@ def test_unknown_event_is_an_error_at_registration():
 
 
 def test_object_without_any_event_is_refused():
-    with pytest.raises(InvalidPluginError, match="^hook builtins:object implements no event; mark its functions with"):
+    with pytest.raises(InvalidPluginError, match=r"^hook builtins:object implements no event; mark its functions with"):
         Hooks().add(object())
 
 
@@ -180,7 +180,7 @@ def test_class_that_cannot_be_made_is_refused_by_name():
 
 def test_function_of_a_module_needs_the_mark(install):
     install("lib", modules={"lib_hooks": "def iteration(row): ...\n"})
-    with pytest.raises(InvalidPluginError, match="implements no event"):
+    with pytest.raises(InvalidPluginError, match=r"implements no event"):
         Hooks().add(load_module("lib_hooks"))
 
 

@@ -65,13 +65,13 @@ def test_misspelt_name_of_our_own_package_says_what_to_install(install):
 
 def test_name_in_another_case_is_suggested_and_not_taken(install):
     install("other", "2.0", groups={OPTIMIZERS: {"slow": "b:B"}})
-    with pytest.raises(UnknownPluginError, match="unknown optimizer 'SLOW'; did you mean 'slow'"):
+    with pytest.raises(UnknownPluginError, match=r"unknown optimizer 'SLOW'; did you mean 'slow'"):
         load("optimizer", "SLOW")
 
 
 def test_policy_graph_without_its_framework_is_suggested_with_it(install):
     install("other", "2.0", groups={GRAPHS: {"jax.muzero": "b:B"}})
-    with pytest.raises(UnknownPluginError, match="unknown policy graph 'muzero'; did you mean 'jax.muzero'"):
+    with pytest.raises(UnknownPluginError, match=r"unknown policy graph 'muzero'; did you mean 'jax.muzero'"):
         load("policy_graph", "muzero")
 
 
