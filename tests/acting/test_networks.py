@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from rlcore.acting import MLP, ModelConfig, init_mlp, mlp_shapes, orthogonal
+
+
+def test_weights_have_canonical_names_and_layouts() -> None:
+    weights = init_mlp("policy", (4, 8, 6, 2), 0.01, np.random.default_rng(0))
+    assert {name: array.shape for name, array in weights.items()} == {
+        "policy.hidden_0.weight": (4, 8),
+        "policy.hidden_0.bias": (8,),
+        "policy.hidden_1.weight": (8, 6),
+        "policy.hidden_1.bias": (6,),
+        "policy.out.weight": (6, 2),
+        "policy.out.bias": (2,),
+    }
+    assert {name: array.shape for name, array in weights.items()} == mlp_shapes("policy", (4, 8, 6, 2))
+    assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in weights.values())
+    assert not any(weights[name].any() for name in weights if name.endswith("bias"))
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (8, 4), (5, 5), (3, 1)])
+def test_initial_weights_are_orthogonal(rows: int, columns: int) -> None:
+    matrix = orthogonal(rows, columns, math.sqrt(2.0), np.random.default_rng(0)).astype(np.float64)
+    gram = matrix.T @ matrix if rows >= columns else matrix @ matrix.T
+    np.testing.assert_allclose(gram, 2.0 * np.eye(min(rows, columns)), atol=1e-6)
+
+
+def test_the_last_layer_has_its_own_gain() -> None:
+    weights = init_mlp("value", (4, 8, 1), 0.25, np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(weights["value.out.weight"]), 0.25, rtol=1e-6)
+
+
+def test_the_generator_decides_the_weights() -> None:
+    one, same, other = (init_mlp("p", (3, 4, 2), 1.0, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    assert all(one[name].tobytes() == same[name].tobytes() for name in one)
+    assert one["p.out.weight"].tobytes() != other["p.out.weight"].tobytes()
+
+
+@pytest.mark.parametrize(
+    ("activation", "expected"), [("relu", [[3.5], [0.5]]), ("tanh", [[1.0 + math.tanh(1.5)], [math.tanh(0.0)]])]
+)
+def test_literal_forward(activation: Any, expected: Any) -> None:
+    weights = {
+        "q.hidden_0.weight": np.array([[1.0, -1.0]], np.float32),
+        "q.hidden_0.bias": np.array([0.5, -1.0], np.float32),
+        "q.out.weight": np.array([[2.0], [5.0]], np.float32),
+        "q.out.bias": np.array([-0.5], np.float32),
+    }
+    hidden = np.array([[1.5, -2.0], [0.0, -0.5]])
+    expected = (np.maximum(hidden, 0) if activation == "relu" else np.tanh(hidden)) @ [[2.0], [5.0]] - 0.5
+    x = np.array([[1.0], [-0.5]], np.float32)
+    y = MLP(weights, "q", activation)(x)
+    np.testing.assert_allclose(y, expected, rtol=1e-6)
+    assert y.dtype == np.float32 and x.tolist() == [[1.0], [-0.5]]
+
+
+def test_without_hidden_layers_it_is_linear() -> None:
+    weights = init_mlp("p", (3, 2), 1.0, np.random.default_rng(0))
+    x = np.eye(3, dtype=np.float32)
+    assert MLP(weights, "p", "tanh")(x).tolist() == weights["p.out.weight"].tolist()
+
+
+def test_more_than_ten_layers_keep_their_order() -> None:
+    weights = init_mlp("p", (2, *([3] * 12), 1), 1.0, np.random.default_rng(0))
+    x = expected = np.ones((1, 2), np.float32)
+    for i in range(12):
+        expected = np.tanh(expected @ weights[f"p.hidden_{i}.weight"])
+    np.testing.assert_allclose(MLP(weights, "p", "tanh")(x), expected @ weights["p.out.weight"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("given", [{"hidden": [0]}, {"activation": "gelu"}, {"lstm": -1}, {"hiden": [64]}])
+def test_B163_model_settings_are_checked(given: Any) -> None:
+    with pytest.raises(ValidationError):
+        ModelConfig.model_validate(given)
+
+
+def test_B164_every_model_setting_is_accepted() -> None:
+    config = ModelConfig.model_validate({"hidden": [32, 16], "activation": "relu", "lstm": 8})
+    assert config.hidden == (32, 16) and ModelConfig() == ModelConfig(hidden=(64, 64), activation="tanh", lstm=0)

@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from rlcore.schedule import Schedule, value_at
+
+
+class Config(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    rate: Schedule
+
+
+def test_B073_a_schedule_depends_on_environment_steps_only() -> None:
+    assert value_at([[0, 1.0], [10_000, 0.05]], 5_000) == 0.525
+
+
+@pytest.mark.parametrize(
+    ("steps", "expected"), [(0, 1.0), (100, 1.0), (150, 0.75), (200, 0.5), (300, 0.6), (10**9, 0.6)]
+)
+def test_piecewise_linear_and_constant_outside(steps: int, expected: float) -> None:
+    schedule = Config.model_validate({"rate": [[100, 1.0], [200, 0.5], [300, 0.6]]}).rate
+    assert value_at(schedule, steps) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("given", [3.0e-4, "3e-4"])
+def test_a_number_is_constant(given: Any) -> None:
+    assert value_at(Config.model_validate({"rate": given}).rate, 12345) == 3.0e-4
+
+
+def test_one_point_is_constant() -> None:
+    assert value_at(Config.model_validate({"rate": [[0, 2]]}).rate, 7) == 2.0
+
+
+def test_a_dumped_schedule_reads_back() -> None:
+    config = Config.model_validate({"rate": [[0, 1.0], [10, 0.5]]})
+    dumped = config.model_dump(mode="json")
+    assert dumped == {"rate": [[0.0, 1.0], [10.0, 0.5]]}
+    assert Config.model_validate(dumped) == config
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ([], "at least one"),
+        ([[10, 1.0], [10, 0.5]], "must increase"),
+        ([[10, 1.0], [0, 0.5]], "must increase"),
+        ([[-1, 1.0]], "greater than or equal to 0"),
+        ([[0, float("nan")]], "finite"),
+        ("fast", "valid"),
+        ([[0, 1.0, 2.0]], "at most 2"),
+    ],
+)
+def test_what_is_no_schedule_is_refused(given: Any, message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        Config.model_validate({"rate": given})
