@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlcore.acting.actor import LOG_STD, ActorCriticActor, actor_critic_shapes, init_actor_critic
+from rlcore.acting.actor import LOG_STD, ActorCriticActor, Postprocess, actor_critic_shapes, init_actor_critic
 from rlcore.acting.distributions import (
     PRE_TANH,
     Categorical,
@@ -30,6 +30,7 @@ __all__ = [
     "Draw",
     "FlatObs",
     "ModelConfig",
+    "Postprocess",
     "SquashedGaussian",
     "actor_critic_shapes",
     "distribution_for",

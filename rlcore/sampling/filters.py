@@ -183,7 +183,7 @@ class MeanStd(ObservationFilter):
 
     def __init__(self, space: gymnasium.Space[Any], clip: float = 10.0) -> None:
         if not isinstance(space, gymnasium.spaces.Box):
-            raise SpaceError(f"filter mean_std normalises a Box, not {space}")
+            raise SpaceError(f"filter mean_std normalises a Box, not {' '.join(str(space).split())}")
         self._clip = clip
         self._shape = space.shape
         self._statistics = RunningStatistics(space.shape)
