@@ -1,0 +1,310 @@
+"""LinearPG: REINFORCE with a linear policy in plain numpy, its gradients written by hand. It uses no framework.
+
+It shows that nothing outside a policy graph knows of a framework, learns CartPole in seconds, and reads as the
+smallest complete example of a policy graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat, PositiveFloat
+
+from rlcore.acting import LOG_STD, Categorical, Distribution, FlatObs, distribution_for
+from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import NonFiniteError, UserError
+from rlcore.model import BatchedModel
+from rlcore.optim import Adam, UpdateRule, global_norm
+from rlcore.policy_graph import (
+    ActOutput,
+    ActRows,
+    GradientOutput,
+    GraphConfig,
+    OtherAgents,
+    Pinned,
+    PolicyGraph,
+    Progress,
+    State,
+    Weights,
+    call_utility,
+    check_weights,
+)
+from rlcore.returns import discounted_returns
+from rlcore.schedule import Schedule, value_at
+
+WEIGHT, BIAS = "policy.out.weight", "policy.out.bias"
+
+
+class LinearPGConfig(GraphConfig):
+    """Settings of ``numpy.pg``, named as those of the other frameworks' ``pg``; it has no ``model``.
+
+    ``feature_scale`` multiplies the flattened observation. Adam moves every weight by about the learning rate, however
+    small the observations are: the scale says how far that moves the policy. ``normalize_advantages`` gives the
+    returns of a whole batch mean 0 and deviation 1.
+    """
+
+    learning_rate: Schedule = 4e-3
+    gamma: float = Field(0.99, ge=0.0, le=1.0)
+    max_grad_norm: PositiveFloat | None = 0.5
+    entropy_coeff: Schedule = 0.0
+    normalize_advantages: bool = True
+    initial_log_std: FiniteFloat = 0.0
+    adam_epsilon: PositiveFloat = 1e-8
+    feature_scale: PositiveFloat = 100.0
+
+
+class LinearActor:
+    """Acts by ``features @ weight + bias``, the logits of a Discrete action or the mean of a Gaussian one."""
+
+    lookahead = 0
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: LinearPGConfig,
+        weights: Weights,
+    ) -> None:
+        self._flatten = FlatObs(observation_space)
+        self._scale = np.float32(config.feature_scale)
+        self._gamma = config.gamma
+        self._distribution: Distribution = distribution_for(action_space, squash=False)
+        self._weights: Weights = {}
+        self.set_weights(weights)
+
+    def features(self, obs: Columns) -> NDArray[np.float32]:
+        """float32 ``[n, features]`` from observations ``[n, ...]``."""
+        return self._flatten(obs) * self._scale
+
+    def parameters(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        """The parameters of the action distribution, ``[n, parameters]``."""
+        out = features @ self._weights[WEIGHT] + self._weights[BIAS]
+        if LOG_STD in self._weights:
+            out = np.concatenate([out, np.broadcast_to(self._weights[LOG_STD], out.shape)], axis=1)
+        return np.asarray(out, np.float32)
+
+    def initial_state(self, n: int) -> State:
+        """``()``: there is no recurrent state."""
+        return ()
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for observations ``[n, ...]``; without ``explore`` the likeliest."""
+        params = self.parameters(self.features(obs))
+        actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        return ActOutput(actions, (), {**extras, ACTION_LOGP: logp})
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        """Adds the return to go of every row."""
+        return discounted_returns(batch, self._gamma)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Acting does not depend on progress."""
+
+    def call(self, utility: str, *args: Any) -> Any:
+        """There are no utilities: ``UserError``."""
+        return call_utility(self, {}, utility, args)
+
+    def set_weights(self, weights: Weights) -> None:
+        """Copies the named weights."""
+        if self._weights:
+            check_weights(self._weights, weights)
+        self._weights = {**self._weights, **{name: np.array(array, np.float32) for name, array in weights.items()}}
+
+    def get_state(self) -> dict[str, Any]:
+        """``{"weights": {name: array}}``."""
+        return {"weights": {name: array.copy() for name, array in self._weights.items()}}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from what ``get_state`` gave."""
+        self.set_weights(state["weights"])
+
+
+class _Samples(NamedTuple):
+    """``features [n, f]``, ``actions [n, ...]``, ``advantages [n]``."""
+
+    features: NDArray[np.float32]
+    actions: NDArray[Any]
+    advantages: NDArray[np.float32]
+
+
+class _Derivatives(NamedTuple):
+    """Of the loss of each row, by the outputs ``[n, k]`` and by the log standard deviations ``[n, k]``."""
+
+    by_outputs: NDArray[Any]
+    by_log_std: NDArray[Any] | None
+
+
+class LinearPG(PolicyGraph):
+    """``numpy.pg``: for Discrete and Box actions. Statistics: ``policy_loss entropy loss grad_norm``.
+
+    Episodes should be sampled whole: a piece that is cut off counts as if nothing came after it.
+
+    Weights: ``policy.out.weight [features, outputs]`` and ``policy.out.bias``, zero at first, and for Box actions
+    ``policy.log_std``.
+    """
+
+    Config = LinearPGConfig
+    config: LinearPGConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        if any(device != "cpu" for device in devices):
+            raise UserError(f"numpy computes on cpu only, not on {', '.join(devices)}")
+        self._distribution: Distribution = distribution_for(action_space, squash=False)
+        size, outputs = FlatObs(observation_space).size, self._distribution.outputs
+        self._weights: Weights = {WEIGHT: np.zeros((size, outputs), np.float32), BIAS: np.zeros(outputs, np.float32)}
+        if not isinstance(self._distribution, Categorical):
+            self._weights[LOG_STD] = np.full(outputs, self.config.initial_log_std, np.float32)
+        self._env_steps = 0
+        self._optimizer = self.update_rule().init(self._weights)
+        self._actor = self.actor()
+
+    # -- acting
+
+    def actor(self) -> LinearActor:
+        """The same policy without what learning needs."""
+        return LinearActor(self.observation_space, self.action_space, self.config, self._weights)
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        return self._actor.act(obs, state, rows=rows, explore=explore, rng=rng)
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        return self._actor.postprocess(batch, other_agents)
+
+    # -- learning
+
+    def pin(self, batch: SampleBatch) -> Pinned[_Samples]:
+        """The features of the batch, and its normalised returns."""
+        advantages = batch[ADVANTAGES]
+        if self.config.normalize_advantages and len(batch) > 1:
+            returns = advantages.astype(np.float64)
+            advantages = ((returns - returns.mean()) / (returns.std() + 1e-8)).astype(np.float32)
+        return Pinned(_Samples(self._actor.features(batch.obs), batch[ACTIONS], advantages), len(batch))
+
+    def gradients(
+        self, batch: SampleBatch | Pinned[_Samples], units: NDArray[np.int64] | None = None
+    ) -> GradientOutput:
+        """Of the mean of ``-log pi(a) * advantage - entropy_coeff * entropy`` (Williams 1992, equation 4)."""
+        samples = (batch if isinstance(batch, Pinned) else self.pin(batch)).held
+        if units is not None:
+            samples = _Samples(*(column[units] for column in samples))
+        count = len(samples.advantages)
+        if count == 0:
+            raise UserError("there is no sample to learn from")
+        params = self._actor.parameters(samples.features)
+        entropy_coeff = value_at(self.config.entropy_coeff, self._env_steps)
+        if isinstance(self._distribution, Categorical):
+            derivatives = _categorical(self._distribution, params, samples, entropy_coeff)
+        else:
+            derivatives = _gaussian(params, samples, entropy_coeff)
+        by_outputs = derivatives.by_outputs / count
+        gradients = {WEIGHT: samples.features.T @ by_outputs, BIAS: by_outputs.sum(0)}
+        if derivatives.by_log_std is not None:
+            gradients[LOG_STD] = derivatives.by_log_std.sum(0) / count
+        log_probs = self._distribution.log_prob(params, samples.actions, {})
+        policy_loss = -float(np.mean(log_probs * samples.advantages))
+        entropy = float(self._distribution.entropy(params).mean())
+        stats = {
+            "policy_loss": policy_loss,
+            "entropy": entropy,
+            "loss": policy_loss - entropy_coeff * entropy,
+            "grad_norm": global_norm(gradients),
+        }
+        return GradientOutput({name: np.asarray(g, np.float32) for name, g in gradients.items()}, count, stats)
+
+    def apply_gradients(self, gradients: Weights) -> None:
+        """One step of Adam. ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
+        if not all(np.isfinite(gradient).all() for gradient in gradients.values()):
+            raise NonFiniteError("a gradient is NaN or infinite")
+        rule = self.update_rule()
+        weights, self._optimizer = rule.update(self._weights, gradients, self._optimizer)
+        self._load(weights)
+
+    def update_rule(self) -> UpdateRule:
+        rate = value_at(self.config.learning_rate, self._env_steps)
+        return Adam(rate, self.config.max_grad_norm, epsilon=self.config.adam_epsilon)
+
+    # -- schedules, weights, state
+
+    def on_progress(self, progress: Progress) -> None:
+        """Schedules go by the environment steps."""
+        self._env_steps = progress.env_steps
+
+    def _load(self, weights: Weights) -> None:
+        self._weights = {**self._weights, **{name: np.array(array, np.float32) for name, array in weights.items()}}
+        self._actor.set_weights(weights)
+
+    def set_weights(self, weights: Weights) -> None:
+        check_weights(self._weights, weights)
+        self._load(weights)
+
+    def get_state(self) -> dict[str, Any]:
+        """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""
+        return {
+            "weights": {name: array.copy() for name, array in self._weights.items()},
+            "optimizer": {
+                name: value if name == "step" else {weight: array.copy() for weight, array in value.items()}
+                for name, value in self._optimizer.items()
+            },
+            "env_steps": self._env_steps,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.set_weights(state["weights"])
+        self._optimizer = {
+            name: int(value) if name == "step" else {weight: np.array(array) for weight, array in value.items()}
+            for name, value in state["optimizer"].items()
+        }
+        self._env_steps = int(state["env_steps"])
+
+
+def _categorical(
+    distribution: Categorical, logits: NDArray[Any], samples: _Samples, entropy_coeff: float
+) -> _Derivatives:
+    """With ``p`` the probabilities: ``(p - onehot(a)) * advantage``, and ``p * (log p + entropy)`` of the entropy."""
+    p = distribution.probabilities(logits)
+    by_logits = p * samples.advantages[:, None]
+    by_logits[np.arange(len(p)), samples.actions] -= samples.advantages
+    if entropy_coeff:
+        log_p = np.log(p, out=np.zeros_like(p), where=p > 0.0)
+        entropy = -(p * log_p).sum(1, keepdims=True)
+        by_logits += entropy_coeff * p * (log_p + entropy)
+    return _Derivatives(by_logits, None)
+
+
+def _gaussian(params: NDArray[Any], samples: _Samples, entropy_coeff: float) -> _Derivatives:
+    """With ``z`` the standardised action: ``-z / std * advantage``, ``(1 - z**2) * advantage``; the entropy's is -1."""
+    mean, log_std = np.split(params.astype(np.float64), 2, axis=1)
+    z = (samples.actions.reshape(len(mean), -1) - mean) * np.exp(-log_std)
+    weight = samples.advantages[:, None]
+    return _Derivatives(-z * np.exp(-log_std) * weight, (1.0 - z * z) * weight - entropy_coeff)
