@@ -48,30 +48,30 @@ help:
 $(VENV)/.made $(BENCH)/.made:
 	@test -n '$(PYTHON)' || { echo 'no Python 3.11 or newer found; name one with PYTHON=' >&2; exit 1; }
 	@echo 'creating $(@D) with $(PYTHON)'
-	$(PYTHON) -m venv $(@D)
+	@$(PYTHON) -m venv $(@D)
 	@touch $@
 
 # torch goes first: asked for by a range it may come as a build of several gigabytes.
 $(VENV)/.torch $(BENCH)/.torch: %/.torch: %/.made constraints.txt
 	@echo 'installing torch into $(@D)'
-	$(call pip,$(@D)) $(TORCH) $(BUILD)
+	@$(call pip,$(@D)) $(TORCH) $(BUILD)
 	@touch $@
 
 $(VENV)/.demo: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
 	@echo 'installing rlcore, rlcore-gym, rlcore-torch and rlcore-sync into $(VENV)'
-	$(call pip,$(VENV)) $(call editable,$(DEMO))
+	@$(call pip,$(VENV)) $(call editable,$(DEMO))
 	@touch $@
 
 $(VENV)/.all: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(PLUGINS))
 	@echo 'installing rlcore, every plugin and the tools into $(VENV)'
-	$(call pip,$(VENV)) $(TOOLS) $(call editable,$(ALL))
-	$(call compile,$(VENV))
+	@$(call pip,$(VENV)) $(TOOLS) $(call editable,$(ALL))
+	@$(call compile,$(VENV))
 	@touch $@ $(VENV)/.demo
 
 $(BENCH)/.all: $(BENCH)/.torch $(KERNEL) benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
 	@echo 'installing rlcore and what it is compared with into $(BENCH)'
-	$(call pip,$(BENCH)) --requirement benchmarks/requirements.txt $(call editable,. $(DEMO_PLUGINS))
-	$(call compile,$(BENCH))
+	@$(call pip,$(BENCH)) --requirement benchmarks/requirements.txt $(call editable,. $(DEMO_PLUGINS))
+	@$(call compile,$(BENCH))
 	@touch $@
 
 install: $(VENV)/.all
