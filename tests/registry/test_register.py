@@ -93,9 +93,7 @@ def test_wrong_kind_of_object_is_refused_when_it_is_registered():
         @register("runtime", "mine")
         class Mine: ...
 
-    with pytest.raises(
-        InvalidPluginError, match=r"is of type int, not a subclass of rlcore.envs.EnvProvider or a call"
-    ):
+    with pytest.raises(InvalidPluginError, match=r"is of type int, not a subclass of rlcore.envs.EnvProvider or"):
         register("env", "three")(3)
     with pytest.raises(UnknownPluginError, match=r"unknown kind of plugin 'environment'"):
         register("environment", "maze")
