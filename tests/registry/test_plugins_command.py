@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
 from rlcore import plugin_check
@@ -24,10 +24,15 @@ HOSTILE = {
 }
 
 
-def run(*arguments: str) -> list[str]:
-    result = CliRunner().invoke(plugins, arguments, catch_exceptions=False)
-    assert result.exit_code == 0
-    return result.stdout.splitlines()
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
+    """Runs the command and gives the lines on stdout."""
+
+    def command(*arguments: str) -> list[str]:
+        plugins(list(arguments), standalone_mode=False)
+        return capsys.readouterr().out.splitlines()
+
+    return command
 
 
 @pytest.fixture
@@ -46,33 +51,33 @@ SLOW = "runtime\tslow\tslow\t2.1\tok"
 BAD = "hook\tbad\tbad\t3.0\tbroken: ModuleNotFoundError: No module named 'no_such_thing'"
 
 
-def test_B167_list_shows_package_version_and_the_cause_of_what_is_broken(packages):
+def test_B167_list_shows_package_version_and_the_cause_of_what_is_broken(packages, run):
     assert run() == [HALF, SLOW, BAD]
     assert "slow_runtime" not in sys.modules
 
 
-def test_list_of_one_kind(packages):
+def test_list_of_one_kind(packages, run):
     assert run("hook") == [BAD]
     assert run("optimizer") == []
 
 
-def test_list_without_trying(packages):
+def test_list_without_trying(packages, run):
     lines = ["runtime\thalf\tslow\t2.1\tnot checked", "runtime\tslow\tslow\t2.1\tnot checked"]
     assert run("runtime", "--no-check") == lines
     assert run("--no-check", "runtime") == lines
 
 
-def test_unknown_kind():
+def test_unknown_kind(run):
     with pytest.raises(UnknownPluginError, match=r"unknown kind of plugin 'runtimes'; did you mean 'runtime'"):
         run("runtimes")
 
 
-def test_nothing_installed_is_said_on_stderr(install):
-    result = CliRunner().invoke(plugins, [], catch_exceptions=False)
-    assert (result.stdout, result.stderr) == ("", "no plugins are installed\n")
+def test_nothing_installed_is_said_on_stderr(install, capsys):
+    plugins([], standalone_mode=False)
+    assert capsys.readouterr() == ("", "no plugins are installed\n")
 
 
-def test_show(packages):
+def test_show(packages, run):
     assert run("show", "slow") == [
         "kind\truntime",
         "name\tslow",
@@ -84,7 +89,7 @@ def test_show(packages):
     ]
 
 
-def test_show_says_where_a_broken_plugin_failed(packages):
+def test_show_says_where_a_broken_plugin_failed(packages, run):
     lines = run("show", "bad")
     assert lines[5:] == [
         "status\tbroken: ModuleNotFoundError: No module named 'no_such_thing'",
@@ -92,7 +97,7 @@ def test_show_says_where_a_broken_plugin_failed(packages):
     ]
 
 
-def test_show_of_what_is_not_there(packages):
+def test_show_of_what_is_not_there(packages, run):
     for name, message in {
         "slwo": "no plugin 'slwo' is installed; did you mean 'slow'?",
         "slow@bad": "no plugin 'slow@bad' is installed; slow 2.1 has one",
@@ -103,7 +108,7 @@ def test_show_of_what_is_not_there(packages):
         assert str(error.value) == message
 
 
-def test_B168_name_taken_twice_is_listed_so(install, runtime_source):
+def test_B168_name_taken_twice_is_listed_so(install, runtime_source, run):
     for package in ("one", "two"):
         targets = {"slow": f"{package}_runtime:Slow"}
         install(package, groups={RUNTIMES: targets}, modules={f"{package}_runtime": runtime_source})
