@@ -1,0 +1,88 @@
+"""Actions as columns turned into what environments take: one Python object per copy, or one batch for all."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.columns import Columns, leaf_spaces
+from rlcore_gym.failures import ActionsError
+from rlcore_gym.spaces import can_cast
+
+
+class ActionReader:
+    """Checks actions of ``space`` and puts them into the forms that environments take."""
+
+    def __init__(self, space: gymnasium.Space[Any], name: str) -> None:
+        self._space = space
+        self._leaves = leaf_spaces(space)
+        self._name = name
+
+    def check(self, actions: Columns, count: int) -> Columns:
+        """``actions`` as fresh arrays in the types of the space: environments may keep an action, or change it.
+
+        Raises ``ActionsError`` unless every leaf is there with ``count`` rows of the space's shape and kind.
+        """
+        if not isinstance(actions, dict):
+            actions = {"": actions}
+        if actions.keys() != self._leaves.keys():
+            expected = ", ".join(f"'{leaf}'" for leaf in self._leaves)
+            raise ActionsError(f"{self._name}: actions have the parts {list(actions)}, their space has {expected}")
+        checked = {leaf: self._checked(leaf, space, actions[leaf], count) for leaf, space in self._leaves.items()}
+        return checked.get("", checked)
+
+    def _checked(self, leaf: str, space: gymnasium.Space[Any], actions: Any, count: int) -> NDArray[Any]:
+        array = np.asarray(actions)
+        what = f"actions '{leaf}'" if leaf else "actions"
+        if array.ndim and len(array) != count:
+            raise ActionsError(f"{self._name}: {len(array)} {what} for {count} environments")
+        shape = (count, *(space.shape or ()))
+        if array.shape != shape:
+            raise ActionsError(f"{self._name}: {what} of shape {array.shape}, expected {shape} for {space}")
+        dtype = space.dtype
+        assert dtype is not None
+        if not can_cast(array, dtype):
+            raise ActionsError(f"{self._name}: {what} of type {array.dtype} do not fit {dtype} of {space}")
+        return array.astype(dtype)
+
+    def rows(self, checked: Columns) -> list[Any]:
+        """One action per copy: Python ints for Discrete, arrays of the space's dtype else, nested as the space is.
+
+        Python ints because environments compare, index and hash them faster than numpy's; Discrete contains both.
+        """
+        return _rows(self._space, checked, "")
+
+    def batch(self, checked: Columns) -> Any:
+        """One batch for a vector environment: arrays of ``[copies, ...]``, nested as the space is."""
+        return _batch(self._space, checked, "")
+
+
+def _below(leaf: str, key: object) -> str:
+    return f"{leaf}.{key}" if leaf else str(key)
+
+
+def _rows(space: gymnasium.Space[Any], actions: Columns, leaf: str) -> list[Any]:
+    match space:
+        case gymnasium.spaces.Dict():
+            keys = list(space.spaces)
+            parts = [_rows(space[key], actions, _below(leaf, key)) for key in keys]
+            return [dict(zip(keys, values, strict=True)) for values in zip(*parts, strict=True)]
+        case gymnasium.spaces.Tuple():
+            parts = [_rows(child, actions, _below(leaf, index)) for index, child in enumerate(space.spaces)]
+            return list(zip(*parts, strict=True))
+    array = actions[leaf] if isinstance(actions, dict) else actions
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return array.tolist()  # type: ignore[no-any-return]
+    return list(array) if array.ndim > 1 else [array[row, ...] for row in range(len(array))]
+
+
+def _batch(space: gymnasium.Space[Any], actions: Columns, leaf: str) -> Any:
+    match space:
+        case gymnasium.spaces.Dict():
+            return {key: _batch(child, actions, _below(leaf, key)) for key, child in space.spaces.items()}
+        case gymnasium.spaces.Tuple():
+            return tuple(_batch(child, actions, _below(leaf, index)) for index, child in enumerate(space.spaces))
+    return actions[leaf] if isinstance(actions, dict) else actions

@@ -1,0 +1,39 @@
+"""What an environment did wrong, said so that its author can find it: which copy, at which step, and its own trace."""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+
+from rlcore.errors import EnvError
+
+#: Frames of the environment's own trace that a message repeats, the innermost last.
+FRAMES = 3
+
+OLD_GYM = "the Gym API before 0.26; Gymnasium's step() returns (observation, reward, terminated, truncated, info)"
+OLD_RESET = "the Gym API before 0.26; Gymnasium's reset() returns (observation, info)"
+
+
+class ActionsError(EnvError, ValueError):
+    """Actions that do not answer the rows that wait for one: their number, their slots, their shape or their type."""
+
+
+class Misfit(Exception):
+    """A value that an environment returned is not of its space; ``row`` says whose, ``problem`` what is wrong."""
+
+    def __init__(self, row: int, problem: str) -> None:
+        super().__init__(row, problem)
+        self.row = row
+        self.problem = problem
+
+
+def raised(where: str, call: str, cause: Exception) -> EnvError:
+    """The error for an exception that left ``call``. It repeats the end of the trace; raise it ``from`` the cause."""
+    said = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
+    return EnvError(f"{where}: {call} raised {said}{_own_trace(cause.__traceback__)}")
+
+
+def _own_trace(trace: TracebackType | None) -> str:
+    """The last frames below the one that called the environment, as Python prints them."""
+    frames = traceback.extract_tb(trace)[1:][-FRAMES:]
+    return ("\n" + "".join(traceback.format_list(frames)).rstrip("\n")) if frames else ""

@@ -1,0 +1,157 @@
+"""What all environments that step together have in common: whose turn it is, and the columns that are handed over."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.columns import Columns, empty_columns, take
+from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
+from rlcore_gym.actions import ActionReader
+from rlcore_gym.failures import ActionsError
+from rlcore_gym.spaces import idle_actions
+
+
+class Phase(Enum):
+    """What may be called next."""
+
+    RESET = auto()  # reset: nothing runs, or a step was left half done
+    SHOW = auto()  # poll: observations are there that nobody has seen
+    SEND = auto()  # send: rows wait for actions
+    STEP = auto()  # poll: actions are there, and the step is taken when it is asked for
+
+
+class LockstepEnv(BatchedEnv):
+    """One agent in each slot, all stepping at once. ``poll`` steps; its arrays are used again by the next ``poll``.
+
+    After ``set_state`` the observations that waited for actions are handed over again, without the transitions that
+    led to them. A state can be taken whenever no action is under way.
+    """
+
+    lockstep = True
+
+    def __init__(self, spaces: Spaces, num_slots: int, name: str) -> None:
+        self.groups = {DEFAULT_GROUP: spaces}
+        self.num_slots = num_slots
+        self.name = name
+        self._phase = Phase.RESET
+        self._slot = np.arange(num_slots)
+        self._agent_id = np.zeros(num_slots, np.int64)
+        self._reward = np.zeros(num_slots, np.float32)
+        self._terminated = np.zeros(num_slots, np.bool_)
+        self._truncated = np.zeros(num_slots, np.bool_)
+        self._over = np.zeros(num_slots, np.bool_)
+        self._first = np.zeros(num_slots, np.bool_)
+        self._needs_action = np.ones(num_slots, np.bool_)
+        self._env_step = np.zeros(num_slots, np.int64)
+        #: Whether all slots need an action: the common case, for which nothing has to be looked up.
+        self._everyone = True
+        self._reader = ActionReader(spaces[1], name)
+        self._idle = idle_actions(spaces[1], num_slots)
+        self._sent = self._idle
+        self._no_final = empty_columns(spaces[0], (0,))
+
+    # -- what an environment has to do
+
+    @abstractmethod
+    def _open(self, seed: int | None) -> None:
+        """Starts an episode in every slot."""
+
+    @abstractmethod
+    def _advance(self, actions: Columns) -> Columns:
+        """One step of all slots with checked ``actions [slots, ...]``: fills the columns; final observations."""
+
+    @abstractmethod
+    def _observations(self) -> Columns:
+        """The next observation of every slot."""
+
+    # -- the loop
+
+    def reset(self, seed: int | None) -> None:
+        self._phase = Phase.RESET
+        self._open(seed)
+        self._env_step[:] = 0
+        self._first[:] = True
+        self._needs_action[:] = True
+        self._show()
+
+    def _show(self) -> None:
+        """Hands the observations over by the next poll, as if nothing had led to them."""
+        self._reward[:] = 0.0
+        for flags in (self._terminated, self._truncated, self._over):
+            flags[:] = False
+        self._everyone = bool(self._needs_action.all())
+        self._phase = Phase.SHOW
+
+    def poll(self, timeout: float | None) -> dict[str, StepBatch]:
+        final = self._no_final
+        if self._phase is Phase.STEP or (self._phase is Phase.SEND and not self._needs_action.any()):
+            actions = self._sent if self._phase is Phase.STEP else self._idle
+            # Left half done by an error, it cannot go on.
+            self._phase = Phase.RESET
+            final = self._advance(actions)
+        elif self._phase is Phase.SEND:
+            waiting = int(self._needs_action.sum())
+            raise TimeoutError(f"{self.name}: {waiting} slots wait for actions, so nothing will be ready")
+        elif self._phase is Phase.RESET:
+            raise RuntimeError(f"{self.name}: reset() has to come first")
+        self._phase = Phase.SEND
+        return {
+            DEFAULT_GROUP: StepBatch(
+                slot=self._slot,
+                agent_id=self._agent_id,
+                reward=self._reward,
+                terminated=self._terminated,
+                truncated=self._truncated,
+                final_obs=final,
+                obs=self._observations(),
+                first=self._first,
+                needs_action=self._needs_action,
+                env_step=self._env_step,
+                episode_over=self._over,
+            )
+        }
+
+    def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
+        if self._phase is not Phase.SEND:
+            raise ActionsError(f"{self.name}: no row waits for an action; poll() has to come first")
+        if actions.keys() != {DEFAULT_GROUP}:
+            raise ActionsError(f"{self.name}: actions for {list(actions)}; there is one group, '{DEFAULT_GROUP}'")
+        slots, chosen = actions[DEFAULT_GROUP]
+        expected = self._slot if self._everyone else self._slot[self._needs_action]
+        if len(slots) != len(expected):
+            raise ActionsError(f"{self.name}: actions for {len(slots)} slots, but {len(expected)} wait for one")
+        if not (slots == expected).all():
+            order = np.argsort(slots)
+            if not (np.asarray(slots)[order] == expected).all():
+                raise ActionsError(
+                    f"{self.name}: actions for slots {np.asarray(slots).tolist()}, but {expected.tolist()} wait for one"
+                )
+            self._reader.check(chosen, len(expected))
+            chosen = take(chosen, order)
+        checked = self._reader.check(chosen, len(expected))
+        self._sent = checked if self._everyone else self._fill_in(checked, expected)
+        self._phase = Phase.STEP
+
+    def _fill_in(self, checked: Columns, slots: NDArray[Any]) -> Columns:
+        """``checked`` for ``slots``, and for the others an action that will be ignored."""
+        if not isinstance(self._idle, dict):
+            full = self._idle.copy()
+            full[slots] = checked
+            return full
+        assert isinstance(checked, dict)
+        filled = {leaf: array.copy() for leaf, array in self._idle.items()}
+        for leaf, array in filled.items():
+            array[slots] = checked[leaf]
+        return filled
+
+    def _savable(self) -> bool:
+        """Whether there is a state to save. ``RuntimeError`` where actions are under way."""
+        if self._phase is Phase.STEP:
+            raise RuntimeError(f"{self.name}: a state is taken after poll(), before the actions for it are sent")
+        return self._phase is not Phase.RESET

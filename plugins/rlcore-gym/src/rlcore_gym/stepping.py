@@ -1,0 +1,68 @@
+"""How a copy of an environment is stepped: without wrappers that others can do for all copies at once."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.wrappers import OrderEnforcing, TimeLimit
+
+from rlcore.errors import EnvError
+
+Env = gymnasium.Env[Any, Any]
+Step = Callable[[Any], Any]
+
+#: The time limit, in steps, where there is none.
+NEVER = int(np.iinfo(np.int64).max)
+
+
+def check_distinct(envs: Sequence[Env], name: str) -> None:
+    """``EnvError`` where two copies are the same object."""
+    slots: dict[int, int] = {}
+    for slot, env in enumerate(envs):
+        # Two wrappers around one environment share its state just as well.
+        other = slots.setdefault(id(env.unwrapped), slot)
+        if other != slot:
+            raise EnvError(
+                f"{name}: copies {other} and {slot} are the same {type(env.unwrapped).__name__} object and would share "
+                "its state; make a new one in each call"
+            )
+
+
+def bare_step(env: Env) -> tuple[Step, int]:
+    """The step function beneath an outer time limit and order check, and the time limit in steps."""
+    limit = NEVER
+    if type(env) is TimeLimit and env.spec is not None and env.spec.max_episode_steps is not None:
+        limit = env.spec.max_episode_steps
+        env = env.env
+        if type(env) is OrderEnforcing:
+            env = env.env
+    return env.step, limit
+
+
+def copying(step: Step) -> Step:
+    """``step`` with an observation that nobody else writes to."""
+
+    def copied(action: Any) -> Any:
+        result = step(action)
+        return (copy.deepcopy(result[0]), *result[1:])
+
+    return copied
+
+
+def share_memory(observed: Sequence[Any]) -> bool:
+    """Whether copies return the same array, which the last one to step would fill for all."""
+    addresses = [set(_addresses(one)) for one in observed]
+    return len(set().union(*addresses)) < sum(map(len, addresses))
+
+
+def _addresses(observed: Any) -> Iterator[int]:
+    if isinstance(observed, np.ndarray):
+        if observed.size:
+            yield observed.__array_interface__["data"][0]
+    elif isinstance(observed, dict | tuple):
+        for part in observed.values() if isinstance(observed, dict) else observed:
+            yield from _addresses(part)
