@@ -287,9 +287,9 @@ def frameworks(graph: str) -> list[str]:
 
 
 def graph_name(graph: str, framework: str | None = None) -> str:
-    """``"torch.ppo"`` for ``"ppo"``; without ``framework`` in the preferred one of those installed.
+    """``framework.graph``; without ``framework``, in the preferred one of those in which the graph is installed.
 
-    Raises ``UnknownPluginError`` where none is.
+    Raises ``UnknownPluginError`` where there is none.
     """
     if framework is not None:
         return find("policy_graph", f"{framework}.{graph}").name
