@@ -111,12 +111,12 @@ def report(found: Iterable[Row]) -> Iterator[str]:
         speed = f"{statistics.median(speeds):,.0f} ({min(speeds):,.0f} - {max(speeds):,.0f})"
         yield f"| {name} {rows[0]['version']} | {speed} | {ratio:.2f} | {best:.0f} | {shares(rows)} |"
     yield "\nSampling alone, 64 CartPoles\n"
-    yield "| contestant | env steps/s (slowest - fastest) | of the bare loop |"
-    yield "|---|--:|--:|"
+    yield "| contestant | env steps/s (slowest - fastest) | share of its limit | limit |"
+    yield "|---|--:|--:|---|"
     for row in found:
         if row["task"] == "sampling":
             speed = f"{row['steps_per_s']:,.0f} ({row['slowest']:,.0f} - {row['fastest']:,.0f})"
-            yield f"| {row['contestant']} | {speed} | {row['of_bare_loop']:.2f} |"
+            yield f"| {row['contestant']} | {speed} | {row['of_limit']:.2f} | {row['limit']} |"
     (split,) = [row for row in found if row["task"] == "sampling_shares"]
     parts = ", ".join(f"{name} {split[name]:.0%}" for name in ("environment", "acting", "bookkeeping"))
     yield f"\nWhere sampling spends its time: {parts}"

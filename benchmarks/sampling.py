@@ -44,11 +44,8 @@ class Network:
         return (logits + self.rng.gumbel(size=logits.shape)).argmax(axis=1)
 
 
-def bare_vector(seed: int) -> Iterator[int]:
-    """Gymnasium's SyncVectorEnv and the network; nothing is kept."""
-    envs = gymnasium.vector.SyncVectorEnv(
-        [lambda: gymnasium.make(ENV_ID)] * NUM_ENVS, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP
-    )
+def bare_vector(envs: gymnasium.vector.VectorEnv[Any, Any, Any], seed: int) -> Iterator[int]:
+    """A vector environment and the network; nothing is kept."""
     network = Network(seed)
     obs, _ = envs.reset(seed=seed)
     while True:
@@ -57,9 +54,9 @@ def bare_vector(seed: int) -> Iterator[int]:
         yield NUM_ENVS * HORIZON
 
 
-def bare_list(seed: int) -> Iterator[int]:
-    """The same environments in a Python list: what is left when the vector environment's own work is gone as well."""
-    envs = [gymnasium.make(ENV_ID) for _ in range(NUM_ENVS)]
+def bare_list(make: Callable[[], Any], seed: int) -> Iterator[int]:
+    """Environments in a Python list: what is left when the vector environment's own work is gone as well."""
+    envs = [make() for _ in range(NUM_ENVS)]
     network = Network(seed)
     obs = np.empty((NUM_ENVS, 4), np.float32)
     for index, env in enumerate(envs):
@@ -72,60 +69,82 @@ def bare_list(seed: int) -> Iterator[int]:
         yield NUM_ENVS * HORIZON
 
 
+def checked() -> Any:
+    """As ``gymnasium.make`` gives it, with its passive checker."""
+    return gymnasium.make(ENV_ID)
+
+
+def unchecked() -> Any:
+    """As rlcore makes it where it is named: what the checker looks at is checked for all copies at once."""
+    return gymnasium.make(ENV_ID, disable_env_checker=True)
+
+
+def sync_vector(make: Callable[[], Any]) -> gymnasium.vector.SyncVectorEnv:
+    return gymnasium.vector.SyncVectorEnv(
+        [make] * NUM_ENVS, autoreset_mode=gymnasium.vector.AutoresetMode.SAME_STEP
+    )
+
+
 def rho(batch: Any) -> Any:
     """GAE, as PPO asks for it."""
     return gae(batch, 0.99, 0.95)
 
 
-def evaluator(env: Any, seed: int) -> tuple[rlcore.PolicyEvaluator, ActorCriticActor]:
+def evaluator(env: Any, seed: int, **settings: Any) -> tuple[rlcore.PolicyEvaluator, ActorCriticActor]:
     """An evaluator that samples as in a PPO run: the actor of the policy, and rho."""
     probe = gymnasium.make(ENV_ID)
     model = ModelConfig(hidden=HIDDEN)
     spaces = (probe.observation_space, probe.action_space)
     weights = init_actor_critic(*spaces, model, np.random.default_rng(seed))
     actor = ActorCriticActor(*spaces, model, weights, rho=rho)
-    made = rlcore.PolicyEvaluator(env=env, graph=actor, num_envs=NUM_ENVS, collect=Fragment(HORIZON), rng=seed)
+    made = rlcore.PolicyEvaluator(
+        env=env, env_settings=settings, graph=actor, num_envs=NUM_ENVS, collect=Fragment(HORIZON), rng=seed
+    )
     return made, actor
 
 
-def ours(env: Any, seed: int) -> Iterator[int]:
-    made, _ = evaluator(env, seed)
+def ours(env: Any, seed: int, **settings: Any) -> Iterator[int]:
+    made, _ = evaluator(env, seed, **settings)
     while True:
         yield len(made.sample())
 
 
-class Clocked(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """CartPole that adds up the seconds spent in it, over all copies."""
-
-    seconds = 0.0
-
-    def step(self, action: Any) -> Any:
-        started = time.perf_counter()
-        result = self.env.step(action)
-        Clocked.seconds += time.perf_counter() - started
-        return result
-
-    def reset(self, **options: Any) -> Any:
-        started = time.perf_counter()
-        result = self.env.reset(**options)
-        Clocked.seconds += time.perf_counter() - started
-        return result
+def environment_alone(make: Callable[[], Any], seed: int) -> Iterator[int]:
+    """The environments stepped and reset in a plain loop with ready-made actions, as near to them as Python gets."""
+    envs = [make() for _ in range(NUM_ENVS)]
+    choices = np.random.default_rng(seed).integers(2, size=(HORIZON, NUM_ENVS)).tolist()
+    for index, env in enumerate(envs):
+        env.reset(seed=seed + index)
+    while True:
+        for actions in choices:
+            for env, action in zip(envs, actions, strict=True):
+                _, _, terminated, truncated, _ = env.step(action)
+                if terminated or truncated:
+                    env.reset()
+        yield NUM_ENVS * HORIZON
 
 
 def where_the_time_goes(seed: int) -> dict[str, float]:
-    """Shares of sampling: the environments themselves, acting with rho and values, and everything else of ours."""
-    made, actor = evaluator(lambda: Clocked(gymnasium.make(ENV_ID)), seed)
+    """Shares of sampling: the environments themselves, acting (values and rho included), everything else of ours.
+
+    The environments are measured apart, in turns with sampling: a clock around every step would count as bookkeeping.
+    """
+    made, actor = evaluator(ENV_ID, seed)
     spent = {"acting": 0.0}
     for name in ("act", "postprocess"):
         setattr(actor, name, _timed(getattr(actor, name), spent, "acting"))
+    alone = environment_alone(unchecked, seed)
     made.sample()
-    Clocked.seconds, spent["acting"] = 0.0, 0.0
-    started = time.perf_counter()
-    while time.perf_counter() - started < 3 * SECONDS:
-        made.sample()
-    total = time.perf_counter() - started
-    shares = {"environment": Clocked.seconds / total, "acting": spent["acting"] / total}
-    return {**shares, "bookkeeping": 1.0 - sum(shares.values())}
+    next(alone)
+    rounds = []
+    for _ in range(ROUNDS):
+        environment, _ = seconds_per_step(alone)
+        spent["acting"] = 0.0
+        total, steps = seconds_per_step(len(made.sample()) for _ in itertools.count())
+        acting = spent["acting"] / steps
+        rounds.append((environment / total, acting / total, 1.0 - (environment + acting) / total))
+    environment, acting, bookkeeping = (statistics.median(parts) for parts in zip(*rounds, strict=True))
+    return {"environment": environment, "acting": acting, "bookkeeping": bookkeeping}
 
 
 def _timed(function: Callable[..., Any], spent: dict[str, float], key: str) -> Callable[..., Any]:
@@ -145,27 +164,36 @@ def measure(contestants: dict[str, Iterator[int]]) -> dict[str, list[float]]:
         next(contestant)
     for _ in range(ROUNDS):
         for name, contestant in contestants.items():
-            started, steps = time.perf_counter(), 0
-            while time.perf_counter() - started < SECONDS:
-                steps += next(contestant)
-            speeds[name].append(steps / (time.perf_counter() - started))
+            speeds[name].append(1.0 / seconds_per_step(contestant)[0])
     return speeds
 
 
+def seconds_per_step(contestant: Iterator[int]) -> tuple[float, int]:
+    """Over one turn; and how many environment steps there were."""
+    started, steps = time.perf_counter(), 0
+    while time.perf_counter() - started < SECONDS:
+        steps += next(contestant)
+    return (time.perf_counter() - started) / steps, steps
+
+
 def rows(seed: int) -> Iterator[dict[str, Any]]:
-    """One row for each contestant, then one of shares."""
-    speeds = measure(
-        {
-            "bare loop, SyncVectorEnv": bare_vector(seed),
-            "bare loop, list": bare_list(seed),
-            "rlcore": ours(lambda: gymnasium.make(ENV_ID), seed),
-            "rlcore, env by name": ours(ENV_ID, seed),
-            "Stable-Baselines3": stable_baselines.sampler(NUM_ENVS, HORIZON, seed),
-        }
-    )
-    bare = speeds["bare loop, SyncVectorEnv"]
-    for name, own in speeds.items():
-        ratio = statistics.median(one / other for one, other in zip(own, bare, strict=True))
+    """One row for each contestant, with its share of what a bare loop of the same environments reaches; then shares."""
+    limit, limit_unchecked, limit_native = "bare SyncVectorEnv", "bare list, unchecked", "bare native vector"
+    native = gymnasium.make_vec(ENV_ID, NUM_ENVS, vectorization_mode="vector_entry_point")
+    entries: list[tuple[str, str, Iterator[int]]] = [
+        (limit, limit, bare_vector(sync_vector(checked), seed)),
+        ("bare list", limit, bare_list(checked, seed)),
+        ("rlcore, gymnasium.make", limit, ours(checked, seed)),
+        ("Stable-Baselines3", limit, stable_baselines.sampler(NUM_ENVS, HORIZON, seed)),
+        ("bare SyncVectorEnv, unchecked", limit_unchecked, bare_vector(sync_vector(unchecked), seed)),
+        (limit_unchecked, limit_unchecked, bare_list(unchecked, seed)),
+        ("rlcore, env by name", limit_unchecked, ours(ENV_ID, seed)),
+        (limit_native, limit_native, bare_vector(native, seed)),
+        ("rlcore, native vector", limit_native, ours(ENV_ID, seed, vectorization="native")),
+    ]
+    speeds = measure({name: contestant for name, _, contestant in entries})
+    for name, base, _ in entries:
+        own = speeds[name]
         yield {
             "task": "sampling",
             "contestant": name,
@@ -173,7 +201,8 @@ def rows(seed: int) -> Iterator[dict[str, Any]]:
             "steps_per_s": round(statistics.median(own), 1),
             "slowest": round(min(own), 1),
             "fastest": round(max(own), 1),
-            "of_bare_loop": round(ratio, 3),
+            "limit": base,
+            "of_limit": round(statistics.median(a / b for a, b in zip(own, speeds[base], strict=True)), 3),
         }
     shares = where_the_time_goes(seed)
     yield {"task": "sampling_shares", "contestant": "rlcore", **{name: round(part, 3) for name, part in shares.items()}}
