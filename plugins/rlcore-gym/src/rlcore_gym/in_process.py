@@ -164,18 +164,21 @@ class InProcessEnv(LockstepEnv):
         self._until_limit -= 1
         if self._until_limit > 0 and not (_any(terminated) or _any(truncated)):
             return _NONE
-        for name, column, flags in (
-            ("terminated", self._terminated, terminated),
-            ("truncated", self._truncated, truncated),
-        ):
-            for slot, flag in enumerate(flags):
-                if np.size(flag) != 1:
-                    raise EnvError(f"{self._where(slot)}: step() returned {name}={flag!r}, not a bool")
-                column[slot] = bool(flag)
+        try:
+            self._terminated[:] = terminated
+            self._truncated[:] = truncated
+        except (TypeError, ValueError):
+            self._terminated[:] = [self._flag(slot, flag) for slot, flag in enumerate(terminated)]
+            self._truncated[:] = [self._flag(slot, flag) for slot, flag in enumerate(truncated)]
         if self._until_limit <= 0:
             self._truncated |= self._env_step >= self._limits
         np.logical_or(self._terminated, self._truncated, out=self._over)
         return np.flatnonzero(self._over)
+
+    def _flag(self, slot: int, value: Any) -> bool:
+        if np.size(value) != 1:
+            raise EnvError(f"{self._where(slot)}: step() returned {value!r} for terminated or truncated, not a bool")
+        return bool(value)
 
     def _distance_to_limit(self) -> int:
         """In how many steps the first slot can reach its time limit."""
