@@ -1,0 +1,106 @@
+"""Videos: frames that come back exactly, a file for each episode, and nothing left of unfinished ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rlcore.env import DEFAULT_GROUP
+from rlcore.errors import EnvError, UserError
+from rlcore.testing.environments.count import Count
+from rlcore.video import AnimatedPNG, Film, FilmSource
+
+Image = pytest.importorskip("PIL.Image")
+
+
+def read(path: Path) -> list[np.ndarray]:
+    with Image.open(path) as picture:
+        frames = []
+        for number in range(picture.n_frames):
+            picture.seek(number)
+            frames.append(np.asarray(picture.convert("RGB")))
+    return frames
+
+
+def test_frames_come_back_exactly(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frames = [rng.integers(0, 256, (7, 5, 3), np.uint8)]
+    for number in range(4):
+        frame = frames[-1].copy()
+        if number != 2:  # one frame is equal to the one before
+            frame[1:3, number] = rng.integers(0, 256, (2, 3), np.uint8)
+        frames.append(frame)
+    video = AnimatedPNG(tmp_path / "a.png", frames_per_second=25)
+    for frame in frames:
+        video.add(frame)
+    assert [path.name for path in tmp_path.iterdir()] == [".a.png"]
+    video.finish()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.png"]
+    back = read(tmp_path / "a.png")
+    assert len(back) == 5
+    for expected, found in zip(frames, back, strict=True):
+        np.testing.assert_array_equal(found, expected)
+    with Image.open(tmp_path / "a.png") as picture:
+        assert picture.info["duration"] == 40.0  # milliseconds
+
+
+def test_wrong_frames_are_refused(tmp_path: Path) -> None:
+    video = AnimatedPNG(tmp_path / "a.png")
+    with pytest.raises(ValueError, match=r"a frame is uint8 \[height, width, 3\], not float64 \[2, 2, 3\]"):
+        video.add(np.zeros((2, 2, 3)))  # type: ignore[arg-type]
+    video.add(np.zeros((2, 2, 3), np.uint8))
+    with pytest.raises(ValueError, match=r"a frame of size \[2, 3, 3\] among those of \[2, 2, 3\]"):
+        video.add(np.zeros((2, 3, 3), np.uint8))
+    video.discard()
+    assert list(tmp_path.iterdir()) == []
+
+
+class Drawn(Count):
+    """Count with a picture: one bright pixel at the step of the episode; dark until asked to draw."""
+
+    def __init__(self, num_envs: int = 1, length: int = 3, render_mode: str | None = None) -> None:
+        super().__init__(num_envs, length)
+        self._drawn = render_mode == "rgb_array"
+
+    def render(self, slot: int) -> np.ndarray | None:
+        if not self._drawn:
+            return None
+        frame = np.zeros((1, 4, 3), np.uint8)
+        frame[0, int(self._t[slot])] = 255
+        return frame
+
+
+def play(env: Film, polls: int) -> None:
+    for _ in range(polls):
+        step = env.poll(None)[DEFAULT_GROUP]
+        env.send({DEFAULT_GROUP: (step.slot, np.zeros(len(step.slot), np.int64))})
+
+
+def test_B159_a_file_for_each_episode_and_none_for_the_unfinished(tmp_path: Path) -> None:
+    env = FilmSource(Drawn, tmp_path / "videos")(num_envs=1, length=3)
+    assert isinstance(env, Film)
+    env.reset(1)
+    play(env, 302)  # 100 episodes of three steps, and two steps more
+    env.close()
+    names = sorted(path.name for path in (tmp_path / "videos").iterdir())
+    assert names == [f"episode-{number:04d}.png" for number in range(1, 101)]
+    for name in (names[0], names[-1]):
+        frames = read(tmp_path / "videos" / name)
+        assert [int(np.argmax(frame[0, :, 0])) for frame in frames] == [0, 1, 2]
+
+
+def test_an_environment_that_cannot_be_drawn(tmp_path: Path) -> None:
+    class Dark(Drawn):
+        def render(self, slot: int) -> None:
+            return None
+
+    with pytest.raises(EnvError, match="Dark' cannot be drawn: it renders no RGB frames"):
+        FilmSource(Dark, tmp_path)(num_envs=1)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match="cannot write videos into"):
+        FilmSource(Drawn, tmp_path / "file" / "videos")(num_envs=1)
