@@ -1,0 +1,333 @@
+"""REINFORCE (Williams 1992): the return to go of every step weighs the gradient of its log-probability. No critic."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, FiniteFloat, PositiveFloat
+
+from rlcore.acting import (
+    LOG_STD,
+    ActorCriticActor,
+    Distribution,
+    FlatObs,
+    ModelConfig,
+    distribution_for,
+    init_actor_critic,
+)
+from rlcore.batch import ACTION_LOGP, ADVANTAGES, SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import ConfigError, NonFiniteError, UserError
+from rlcore.model import BatchedModel
+from rlcore.optim import Adam
+from rlcore.policy_graph import (
+    ActOutput,
+    ActRows,
+    GradientOutput,
+    GraphConfig,
+    LearnOutput,
+    OtherAgents,
+    Pinned,
+    PolicyGraph,
+    Progress,
+    State,
+    Weights,
+    check_weights,
+)
+from rlcore.returns import discounted_returns
+from rlcore.schedule import Schedule, value_at
+from rlcore_tf.backend import device_name, start, tf
+from rlcore_tf.distributions import counterpart
+from rlcore_tf.parameters import AdamVariables, arrays, assign, mlp, variables
+
+STATS = ("policy_loss", "entropy", "loss", "grad_norm")
+
+
+class PGConfig(GraphConfig):
+    """Settings of ``tf.pg``, the same as those of ``torch.pg``.
+
+    ``max_grad_norm`` bounds the global norm of the gradients, null leaves them as they are. ``squash`` acts in a
+    bounded Box through tanh; without it a Gaussian is clipped to the bounds on the way to the environment.
+    ``initial_log_std`` is where a Gaussian's log standard deviations start. ``normalize_advantages`` gives the returns
+    of a whole batch mean 0 and deviation 1: a constant baseline.
+    """
+
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    learning_rate: Schedule = 1e-3
+    gamma: float = Field(0.99, ge=0.0, le=1.0)
+    max_grad_norm: PositiveFloat | None = 0.5
+    squash: bool = False
+    initial_log_std: FiniteFloat = 0.0
+    entropy_coeff: Schedule = 0.0
+    normalize_advantages: bool = True
+    adam_epsilon: PositiveFloat = 1e-8
+
+
+class Samples(NamedTuple):
+    """Tensors: ``obs [n, size]``, ``actions [n, ...]``, ``advantages [n]``."""
+
+    obs: Any
+    actions: Any
+    advantages: Any
+
+
+class PolicyGradient(PolicyGraph):
+    """``tf.pg``. Statistics: ``policy_loss entropy loss grad_norm``.
+
+    Episodes should be sampled whole: a piece that is cut off counts as if nothing came after it.
+
+    Acting, gradients and updates are traced once each, for any number of rows; :attr:`traces` counts that.
+    """
+
+    Config = PGConfig
+    config: PGConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a recurrent model,
+        ``UserError`` for a device that is not there."""
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        own = self.config
+        if own.model.lstm:
+            raise ConfigError("model: lstm is not supported by this policy")
+        self._flatten = FlatObs(observation_space)
+        self._distribution: Distribution = distribution_for(action_space, own.squash)
+        self._evaluation = counterpart(self._distribution)
+        start()
+        self._device = device_name(tuple(devices))
+        weights = init_actor_critic(
+            observation_space,
+            action_space,
+            own.model,
+            rng,
+            squash=own.squash,
+            value=False,
+            log_std=own.initial_log_std,
+        )
+        with tf.device(self._device):
+            self._variables = variables(weights)
+            self._optimizer = AdamVariables(self.update_rule_at(0), weights)
+        self._names = frozenset(weights)
+        self._env_steps = 0
+        self._trace()
+
+    def _trace(self) -> None:
+        """Fixes the signatures of what TensorFlow runs, so that no shape or number is ever traced anew."""
+        number = tf.TensorSpec((), tf.float32)
+        rows = tf.TensorSpec((None, self._flatten.size), tf.float32)
+        samples = Samples(
+            rows,
+            tf.TensorSpec((None, *self._evaluation.shape), self._evaluation.dtype),
+            tf.TensorSpec((None,), tf.float32),
+        )
+        units = tf.TensorSpec((None,), tf.int64)
+        shapes = [tf.TensorSpec(variable.shape, tf.float32) for variable in self._variables.values()]
+        self._outputs = tf.function(self._outputs_of, input_signature=[rows])
+        self._gradients = tf.function(self._gradients_of, input_signature=[samples, units, number])
+        self._learn = tf.function(self._learn_from, input_signature=[samples, units, number, number, number])
+        self._apply = tf.function(self._apply_list, input_signature=[shapes, number, number])
+
+    @property
+    def traces(self) -> int:
+        """How often TensorFlow has traced a function of this graph."""
+        functions = (self._outputs, self._gradients, self._learn, self._apply)
+        return sum(function.experimental_get_tracing_count() for function in functions)
+
+    # -- acting
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for ``[n, ...]`` observations, drawn by the kernel from what TensorFlow computes."""
+        with tf.device(self._device):
+            params = self._outputs(tf.constant(self._flatten(obs))).numpy()
+        actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        return ActOutput(actions, (), {**extras, ACTION_LOGP: logp})
+
+    def _outputs_of(self, obs: Any) -> Any:
+        outputs = self._policy(obs)
+        if LOG_STD not in self._variables:
+            return outputs
+        return tf.concat([outputs, tf.zeros_like(outputs) + self._variables[LOG_STD]], axis=1)
+
+    def _policy(self, obs: Any) -> Any:
+        model = self.config.model
+        return mlp(self._variables, "policy", len(model.hidden), model.activation, obs)
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        """Adds the return to go of every row."""
+        return discounted_returns(batch, self.config.gamma)
+
+    def actor(self) -> ActorCriticActor:
+        """The same policy in numpy."""
+        return ActorCriticActor(
+            self.observation_space,
+            self.action_space,
+            self.config.model,
+            self.get_weights(),
+            squash=self.config.squash,
+            value=False,
+            rho=functools.partial(discounted_returns, gamma=self.config.gamma),
+        )
+
+    # -- learning
+
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
+        """The columns that the loss reads, on the device; the returns are normalised over the whole batch."""
+        if len(batch) == 0:
+            raise UserError("there is no sample to learn from")
+        advantages = batch[ADVANTAGES].astype(np.float64)
+        if self.config.normalize_advantages and len(batch) > 1:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
+        with tf.device(self._device):
+            samples = Samples(
+                tf.constant(self._flatten(batch.obs)),
+                tf.constant(self._evaluation.taken(batch)),
+                tf.constant(advantages.astype(np.float32)),
+            )
+        return Pinned(samples, len(batch))
+
+    def learn(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None) -> LearnOutput:
+        """One update; where the loss or a gradient is not finite nothing changes."""
+        samples, chosen = self._chosen(batch, units)
+        rate, root = self._optimizer.corrections(self._learning_rate)
+        with tf.device(self._device):
+            found, finite = self._learn(samples, chosen, _number(self._entropy_coeff), _number(rate), _number(root))
+        applied = bool(finite.numpy())
+        self._optimizer.steps += applied
+        return LearnOutput(_stats(found), skipped=not applied)
+
+    def gradients(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None) -> GradientOutput:
+        samples, chosen = self._chosen(batch, units)
+        with tf.device(self._device):
+            gradients, found = self._gradients(samples, chosen, _number(self._entropy_coeff))
+        by_name = {name: gradient.numpy() for name, gradient in zip(self._variables, gradients, strict=True)}
+        return GradientOutput(by_name, len(chosen), _stats(found))
+
+    def apply_gradients(self, gradients: Weights) -> None:
+        """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
+        ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
+        check_weights(self.get_weights(), gradients)
+        missing = sorted(self._names - set(gradients))
+        if missing:
+            raise UserError(f"gradients are missing for {', '.join(missing)}")
+        if not all(np.isfinite(gradient).all() for gradient in gradients.values()):
+            raise NonFiniteError("a gradient is NaN or infinite")
+        rate, root = self._optimizer.corrections(self._learning_rate)
+        with tf.device(self._device):
+            self._apply([tf.constant(gradients[name]) for name in self._variables], _number(rate), _number(root))
+        self._optimizer.steps += 1
+
+    def _chosen(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None) -> tuple[Samples, Any]:
+        pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
+        rows = np.arange(pinned.rows) if units is None else np.asarray(units, np.int64)
+        if len(rows) == 0:
+            raise UserError("there is no sample to learn from")
+        return pinned.held, tf.constant(rows)
+
+    def _gradients_of(self, samples: Samples, units: Any, entropy_coeff: Any) -> tuple[list[Any], Any]:
+        """Of the mean of ``-log pi(a) * advantage - entropy_coeff * entropy``; and the statistics in their order."""
+        obs, actions, advantages = (tf.gather(column, units) for column in samples)
+        with tf.GradientTape() as tape:
+            evaluated = self._evaluation.evaluate(self._policy(obs), self._variables.get(LOG_STD), actions)
+            policy_loss = -tf.reduce_mean(evaluated.log_probs * advantages)
+            loss = policy_loss - entropy_coeff * evaluated.entropy
+        gradients = tape.gradient(loss, list(self._variables.values()))
+        return gradients, tf.stack([policy_loss, evaluated.entropy, loss, tf.linalg.global_norm(gradients)])
+
+    def _learn_from(self, samples: Samples, units: Any, entropy_coeff: Any, rate: Any, root: Any) -> tuple[Any, Any]:
+        gradients, found = self._gradients_of(samples, units, entropy_coeff)
+        finite = tf.reduce_all(tf.math.is_finite(found))
+        # The branches are traced both; only the one that holds is run.
+        tf.cond(finite, lambda: self._step(gradients, rate, root), lambda: finite)
+        return found, finite
+
+    def _apply_list(self, gradients: list[Any], rate: Any, root: Any) -> None:
+        self._step(gradients, rate, root)
+
+    def _step(self, gradients: list[Any], rate: Any, root: Any) -> Any:
+        """Clips the gradients and steps."""
+        bound = self.config.max_grad_norm
+        if bound is not None:
+            factor = tf.minimum(1.0, bound / (tf.linalg.global_norm(gradients) + 1e-6))
+            gradients = [gradient * factor for gradient in gradients]
+        self._optimizer.step(self._variables, dict(zip(self._variables, gradients, strict=True)), rate, root)
+        return tf.constant(True)
+
+    # -- schedules, weights, state
+
+    @property
+    def _learning_rate(self) -> float:
+        return value_at(self.config.learning_rate, self._env_steps)
+
+    @property
+    def _entropy_coeff(self) -> float:
+        return value_at(self.config.entropy_coeff, self._env_steps)
+
+    def update_rule(self) -> Adam:
+        return self.update_rule_at(self._env_steps)
+
+    def update_rule_at(self, env_steps: int) -> Adam:
+        """The rule with the learning rate that holds after ``env_steps`` environment steps."""
+        own = self.config
+        return Adam(value_at(own.learning_rate, env_steps), own.max_grad_norm, epsilon=own.adam_epsilon)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Schedules go by the environment steps."""
+        self._env_steps = progress.env_steps
+
+    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
+        chosen = self._variables if names is None else {name: self._variables[name] for name in sorted(names)}
+        return arrays(chosen)
+
+    def set_weights(self, weights: Weights) -> None:
+        check_weights(self.get_weights(), weights)
+        assign(self._variables, weights)
+
+    @property
+    def acting(self) -> frozenset[str]:
+        return self._names
+
+    @property
+    def trainable(self) -> frozenset[str]:
+        return self._names
+
+    def get_state(self) -> dict[str, Any]:
+        """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""
+        return {
+            "weights": self.get_weights(),
+            "optimizer": self._optimizer.get_state(),
+            "env_steps": self._env_steps,
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self.set_weights(state["weights"])
+        self._optimizer.set_state(state["optimizer"])
+        self._env_steps = int(state["env_steps"])
+
+
+def _number(value: float) -> Any:
+    return tf.constant(value, tf.float32)
+
+
+def _stats(found: Any) -> dict[str, float]:
+    return dict(zip(STATS, found.numpy().tolist(), strict=True))
