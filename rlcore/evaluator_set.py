@@ -122,7 +122,12 @@ class EvaluatorSet:
             for policy_id, leaves in delta.items():
                 for leaf, part in leaves.items():
                     master[policy_id][leaf].apply(part)
-        states = self._runtime.put(filter_statistics(master))
+        self.set_filters(filter_statistics(master))
+
+    def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
+        """Replaces the statistics of every evaluator's filters."""
+        self.local.set_filters(statistics)
+        states = self._runtime.put(statistics)
         self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
 
     def metrics(self) -> list[Metrics]:

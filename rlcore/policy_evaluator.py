@@ -110,10 +110,10 @@ class PolicyEvaluator:
         seeds = _seed_sequence(rng).spawn(2)
         self._rng = np.random.default_rng(seeds[0])
         self.env: BatchedEnv = build_env(env, num_envs, env_settings or {})
-        self._policy_of = _policy_function(policy_of, tuple(sources))
-        raw_spaces = _spaces_by_policy(self.env, self._policy_of, tuple(sources))
+        self._policy_of = policy_function(policy_of, tuple(sources))
+        raw_spaces = spaces_by_policy(self.env, self._policy_of, tuple(sources))
         self.filters: Filters = {name: leaf_filters(observation_filter, own[0]) for name, own in raw_spaces.items()}
-        spaces = {name: (_filtered(own[0], self.filters[name]), own[1]) for name, own in raw_spaces.items()}
+        spaces = {name: (filtered_space(own[0], self.filters[name]), own[1]) for name, own in raw_spaces.items()}
         self._specs: dict[str, GraphSpec] = dict(specs or {})
         self.policies: dict[str, PolicyGraph | Actor] = {}
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
@@ -349,7 +349,8 @@ def _seed_sequence(rng: np.random.Generator | np.random.SeedSequence | int | Non
     return rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
 
 
-def _policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:
+def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:
+    """``policy_of`` as a function; where there is none, the only policy, or the one that bears the agent's name."""
     if callable(policy_of):
         return policy_of
     if policy_of is not None:
@@ -367,7 +368,7 @@ def _policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids:
     return str  # agents are named after their policies
 
 
-def _spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:
+def spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:
     """The spaces each policy acts in: those of the group that bears its agents' or its own name, else the only ones."""
     groups = env.groups
     if len(groups) == 1:
@@ -384,7 +385,8 @@ def _spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[st
     return result
 
 
-def _filtered(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
+def filtered_space(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
+    """What a policy sees of ``space`` through ``filters``, one for each leaf."""
     return map_leaf_spaces(lambda leaf, _: filters[leaf].output_space(), space)
 
 

@@ -313,10 +313,15 @@ class GraphSpec:
     config: GraphConfig
     seed: np.random.SeedSequence
     model: BatchedModel | None = None
+    #: A state, as ``get_state`` gives it, to start from in place of fresh weights.
+    start: Mapping[str, Any] | None = None
 
     def build(self, devices: Sequence[str] = ("cpu",)) -> PolicyGraph:
         """The graph, the same one wherever and how often it is built."""
         rng = np.random.default_rng(self.seed)
-        return self.graph(
+        graph = self.graph(
             self.observation_space, self.action_space, self.config, rng=rng, devices=devices, model=self.model
         )
+        if self.start is not None:
+            graph.set_state(dict(self.start))
+        return graph

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 import numpy as np
 
+from rlcore.evaluation import EvaluationResult
+from rlcore.policy_optimizer import StepResult
 from rlcore.sampling.episode import Episode
 
 #: Episodes in the training means.
@@ -51,7 +53,22 @@ class Counters:
     skipped_updates: int = 0
     dropped_rows: int = 0
     evaluations: int = 0
+    #: Environment steps at the last evaluation that was due.
+    evaluated_at: int = 0
     wall_s: float = 0.0
+
+    def add(self, results: Sequence[StepResult], episodes: int) -> None:
+        """One iteration: what each optimizer did in it, and how many training episodes finished.
+
+        Optimizers share the evaluators and see the same samples, so their environment steps are counted once.
+        """
+        self.iteration += 1
+        self.env_steps += max(result.env_steps for result in results)
+        self.episodes += episodes
+        self.learnt_rows += sum(result.learnt_rows for result in results)
+        self.updates += sum(result.updates for result in results)
+        self.skipped_updates += sum(result.skipped_updates for result in results)
+        self.dropped_rows += sum(result.dropped_rows for result in results)
 
     def get_state(self) -> dict[str, Any]:
         """The counts by name."""
@@ -97,16 +114,53 @@ class EpisodeWindow:
 
 
 @dataclass(frozen=True)
-class Evaluation:
-    """What an evaluation found: over exactly ``episodes`` episodes with weights of ``weights_version``."""
+class Iteration:
+    """What one iteration brought beside the totals: the optimizers' results, its episodes and its seconds."""
 
-    episode_return_mean: float
-    episode_return_std: float
+    results: Sequence[StepResult]
     episodes: int
-    weights_version: int
+    evaluation: EvaluationResult | None
+    train_s: float
+    evaluation_s: float
 
-    @classmethod
-    def of(cls, episodes: Iterable[Episode], weights_version: int) -> Evaluation:
-        """The mean and the standard deviation (of the population) of the episodes' returns."""
-        returns = np.array([episode.episode_return for episode in episodes], np.float64)
-        return cls(float(returns.mean()), float(returns.std()), len(returns), weights_version)
+
+def make_row(counters: Counters, window: EpisodeWindow, iteration: Iteration) -> dict[str, Any]:
+    """The row of an iteration: the keys of ``ROW_KEYS``, then the policies' statistics.
+
+    Those of a single policy stand under their own names, those of several under ``policy.name``; a name that is taken
+    gets ``policy.`` before it as well.
+    """
+    results, evaluation = iteration.results, iteration.evaluation
+    env_steps = max(result.env_steps for result in results)
+    seconds = {key: sum(result.timers.get(key, 0.0) for result in results) for key in ("sample_s", "learn_s", "sync_s")}
+    row: dict[str, Any] = {
+        "iteration": counters.iteration,
+        "env_steps": counters.env_steps,
+        "episodes": counters.episodes,
+        "episodes_new": iteration.episodes,
+        "episode_return_mean": window.return_mean,
+        "episode_length_mean": window.length_mean,
+        "evaluation_return_mean": evaluation.episode_return_mean if evaluation else None,
+        "evaluation_return_std": evaluation.episode_return_std if evaluation else None,
+        "evaluation_episodes": evaluation.episodes if evaluation else 0,
+        "evaluation_weights_version": evaluation.weights_version if evaluation else None,
+        "env_steps_per_s": env_steps / iteration.train_s if iteration.train_s > 0 else None,
+        "wall_s": counters.wall_s,
+        **seconds,
+        "evaluation_s": iteration.evaluation_s,
+        "learnt_rows": counters.learnt_rows,
+        "updates": counters.updates,
+        "skipped_updates": counters.skipped_updates,
+        "dropped_rows": counters.dropped_rows,
+    }
+    return row | _statistics(results, row)
+
+
+def _statistics(results: Sequence[StepResult], row: Mapping[str, Any]) -> dict[str, float]:
+    by_policy = {name: stats for result in results for name, stats in result.stats.items()}
+    statistics = {}
+    for policy_id, stats in by_policy.items():
+        for name, value in stats.items():
+            plain = len(by_policy) == 1 and name not in row
+            statistics[name if plain else f"{policy_id}.{name}"] = value
+    return statistics

@@ -17,10 +17,13 @@ from rlcore.config import OptimizerSettings, PolicySettings, RunConfig, parse_co
 from rlcore.config_text import nested
 from rlcore.errors import ConfigError
 from rlcore.known import framework_of
+from rlcore.seeding import Purpose, seed_for
 from rlcore.validation import shown, validate_plain
 
 if TYPE_CHECKING:
     from rlcore.algorithm import Algorithm
+    from rlcore.policy_graph import GraphConfig
+    from rlcore.policy_optimizer import OptimizerConfig
 
 #: Steps of each environment in one sample where nobody says otherwise.
 DEFAULT_FRAGMENT = 200
@@ -77,7 +80,7 @@ class _Lent:
         """The settings that it lends to the optimizer ``name``."""
         merged: dict[str, Any] = {}
         for layer in self.optimizers:
-            _merge(merged, layer.settings.get(name, {}))
+            merge(merged, layer.settings.get(name, {}))
         return merged
 
 
@@ -114,7 +117,7 @@ def _checked_structure(user: list[Layer]) -> RunConfig:
     """The user's settings alone, checked before any plugin is loaded for them."""
     merged: dict[str, Any] = {}
     for layer in user:
-        _merge(merged, layer.settings)
+        merge(merged, layer.settings)
     return parse_config(merged)
 
 
@@ -151,7 +154,7 @@ def _merge_layers(lent: _Lent, user: list[Layer]) -> tuple[dict[str, Any], Prove
     for layer in lent.layers + user:
         _choose_optimizer(merged, layer, lent, provenance)
         _choose_collection(merged, layer, provenance)
-        _merge(merged, layer.settings)
+        merge(merged, layer.settings)
         provenance.sources.update(dict.fromkeys(_leaves(layer.settings), layer.source))
     return merged, provenance
 
@@ -184,13 +187,13 @@ def _section(layer: Layer, name: str) -> Mapping[str, Any]:
     return section if isinstance(section, Mapping) else {}
 
 
-def _merge(low: dict[str, Any], high: Mapping[str, Any]) -> None:
+def merge(low: dict[str, Any], high: Mapping[str, Any]) -> None:
     """Puts ``high`` over ``low``, mapping by mapping; ``low`` changes, and shares no mapping with ``high``."""
     for key, value in high.items():
         if isinstance(value, Mapping):
             below = low.get(key)
             low[key] = dict(below) if isinstance(below, Mapping) else {}
-            _merge(low[key], value)
+            merge(low[key], value)
         else:
             low[key] = value
 
@@ -242,7 +245,7 @@ def _with_parts(
     own = f"{config.framework}.{recipe.policy_graph}"
     if not config.policies:
         policy, model = _graph_settings(own, config.policy, config.model, "", provenance, users_keys)
-        optimizer = _optimizer_settings(config.optimizer, "optimizer")
+        optimizer = _optimizer_settings(config.optimizer, "optimizer", config)
         config = config.model_copy(update={"policy": policy, "model": model, "optimizer": optimizer})
         entry = PolicySettings(graph=own, policy=policy, model=model, optimizer=optimizer)
         return Resolved(config, {DEFAULT_POLICY: entry}, provenance)
@@ -252,12 +255,12 @@ def _with_parts(
         # The settings at the top level were made for the recipe's graph, whichever framework it is written in.
         shared = graph.rpartition(".")[2] == recipe.policy_graph.rpartition(".")[2]
         policy, model = (dict(config.policy), dict(config.model)) if shared else ({}, {})
-        _merge(policy, entry.policy)
-        _merge(model, entry.model)
+        merge(policy, entry.policy)
+        merge(model, entry.model)
         # A graph of another framework takes of the shared settings what it knows.
         users = {key.removeprefix(at) for key in users_keys if graph == own or key.startswith(at)}
         policy, model = _graph_settings(graph, policy, model, at, provenance, users)
-        optimizer = _optimizer_settings(_entry_optimizer(entry, config.optimizer, lent), f"{at}optimizer")
+        optimizer = _optimizer_settings(_entry_optimizer(entry, config.optimizer, lent), f"{at}optimizer", config)
         policies[name] = entry.model_copy(
             update={"graph": graph, "policy": policy, "model": model, "optimizer": optimizer}
         )
@@ -294,13 +297,24 @@ def _graph_settings(
         raise ConfigError(f"{prefix}model: {graph} has no model settings")
     elif model:
         provenance.left_out[f"{prefix}model"] = f"{graph} has no model settings"
+    complete = _validated_graph(config_type, kept, prefix).model_dump(mode="json")
+    return complete, complete.pop("model", {})
+
+
+def graph_config(entry: PolicySettings) -> GraphConfig:
+    """The ``Config`` of the graph of a resolved policy."""
+    config_type = registry.load("policy_graph", str(entry.graph)).Config
+    model = {"model": entry.model} if "model" in config_type.model_fields else {}
+    return _validated_graph(config_type, {**entry.policy, **model}, "")
+
+
+def _validated_graph(config_type: type[GraphConfig], settings: Mapping[str, Any], prefix: str) -> GraphConfig:
     try:
-        complete = validate_plain(config_type, kept, f"{prefix}policy").model_dump(mode="json")
+        return validate_plain(config_type, settings, f"{prefix}policy")
     except ConfigError as error:
         # The graph's Config holds its model; in a run's config that is a section beside the policy's.
         within = re.compile(rf"^{re.escape(prefix)}policy\.model\b", re.MULTILINE)
         raise ConfigError(within.sub(f"{prefix}model", str(error))) from None
-    return complete, complete.pop("model", {})
 
 
 def _entry_optimizer(entry: PolicySettings, shared: OptimizerSettings, lent: _Lent) -> OptimizerSettings:
@@ -313,14 +327,39 @@ def _entry_optimizer(entry: PolicySettings, shared: OptimizerSettings, lent: _Le
     return OptimizerSettings.model_validate({"name": name, **defaults, **own.settings})
 
 
-def _optimizer_settings(optimizer: OptimizerSettings, prefix: str) -> OptimizerSettings:
+def _optimizer_settings(optimizer: OptimizerSettings, prefix: str, config: RunConfig) -> OptimizerSettings:
+    """The complete settings of one optimizer, without those that follow from the run's seed and resources."""
     if optimizer.name is None:
         raise ConfigError(f"{prefix}.name: missing")
-    config_type = registry.load("optimizer", optimizer.name).Config
-    complete = validate_plain(config_type, optimizer.settings, prefix).model_dump(mode="json")
-    if "seed" not in optimizer.settings:
-        complete.pop("seed", None)  # follows from the run's
+    complete = optimizer_config(optimizer, config, prefix=prefix).model_dump(mode="json")
+    for key in set(DERIVED) - set(optimizer.settings):
+        complete.pop(key, None)
     return OptimizerSettings.model_validate({"name": optimizer.name, **complete})
+
+
+#: Settings that an optimizer may have and that follow from the run's where nobody gives them.
+DERIVED = ("seed", "devices")
+
+
+def optimizer_config(
+    optimizer: OptimizerSettings, config: RunConfig, index: int = 0, prefix: str = "optimizer"
+) -> OptimizerConfig:
+    """The ``Config`` of the ``index``-th optimizer of a run.
+
+    Its ``seed`` follows from the run's and its ``devices`` from ``resources.learner_gpus``, where it has these settings
+    and they were not given.
+    """
+    name = str(optimizer.name)
+    config_type = registry.load("optimizer", name).Config
+    settings = optimizer.settings
+    if "seed" in config_type.model_fields:
+        settings.setdefault("seed", int(seed_for(config.seed, Purpose.OPTIMIZER, index).generate_state(1)[0]))
+    gpus = config.resources.learner_gpus
+    if gpus and "devices" not in config_type.model_fields:
+        raise ConfigError(f"resources.learner_gpus: optimizer {name} has no learner that could use them")
+    if gpus:
+        settings.setdefault("devices", [f"cuda:{i}" for i in range(gpus)])
+    return validate_plain(config_type, settings, prefix)
 
 
 def _check_policy_of(config: RunConfig, policies: Mapping[str, PolicySettings]) -> None:

@@ -98,7 +98,7 @@ def _read_dict(tree: Mapping[str, Any]) -> Space:
     return spaces.Dict([(key, space_from_json(child)) for key, child in tree["spaces"]])
 
 
-def _tuple(space: spaces.Tuple) -> dict[str, Any]:
+def _tuple(space: Any) -> dict[str, Any]:
     return {"spaces": [space_to_json(child) for child in space.spaces]}
 
 

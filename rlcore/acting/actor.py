@@ -89,6 +89,7 @@ class ActorCriticActor:
             raise ConfigError("model: lstm is not supported by this policy")
         self.lookahead = lookahead
         self._model = model
+        self._squash = squash
         self._value = value
         self._rho = rho
         self._flatten = FlatObs(observation_space)
@@ -99,6 +100,10 @@ class ActorCriticActor:
             raise UserError(f"the actor lacks weights {', '.join(missing)}")
         self._weights: Weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
         self.set_weights(weights)
+
+    def describe(self) -> dict[str, Any]:
+        """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""
+        return {"model": self._model.model_dump(mode="json"), "squash": self._squash, "value": self._value}
 
     @property
     def acting(self) -> frozenset[str]:

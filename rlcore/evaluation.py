@@ -1,0 +1,86 @@
+"""Whole episodes with policies that do not learn meanwhile. Not a PolicyEvaluator, which collects experience."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import Weights
+from rlcore.sampling.collect import Episodes
+from rlcore.sampling.episode import Episode
+from rlcore.seeding import Purpose, seed_for
+
+#: Environments that are played side by side, at the most.
+MOST_ENVS = 16
+
+
+@dataclass(frozen=True)
+class EvaluationResult:
+    """Mean and standard deviation (of the population) of the returns of exactly ``episodes`` episodes.
+
+    ``weights_version`` tells with which weights: how often they had been sent to the evaluators of the run.
+    """
+
+    episode_return_mean: float
+    episode_return_std: float
+    episodes: int
+    weights_version: int
+
+    @classmethod
+    def of(cls, episodes: Iterable[Episode], weights_version: int) -> EvaluationResult:
+        """The result of finished episodes."""
+        returns = np.array([episode.episode_return for episode in episodes], np.float64)
+        return cls(float(returns.mean()), float(returns.std()), len(returns), weights_version)
+
+    def to_tree(self) -> dict[str, Any]:
+        """By name, as the command line prints it."""
+        return asdict(self)
+
+
+class Evaluation:
+    """Evaluates policies in environments of its own: deterministic actions, filters that do not move.
+
+    Each evaluation begins with fresh episodes whose randomness follows from the run's seed and the number of the
+    evaluation alone, so that nothing of it needs saving and no training depends on it. ``build`` makes the
+    PolicyEvaluator that plays, with the number of environments and the episodes that it is given.
+    """
+
+    def __init__(self, build: Callable[[int, Episodes], PolicyEvaluator], seed: int) -> None:
+        self._build = build
+        self._seed = seed
+        self._player: tuple[int, PolicyEvaluator, dict[str, Any]] | None = None
+
+    def run(
+        self,
+        number: int,
+        episodes: int,
+        weights: Mapping[str, Weights],
+        version: int,
+        filters: Mapping[str, Mapping[str, Any]],
+    ) -> EvaluationResult:
+        """The ``number``-th evaluation, over exactly ``episodes`` episodes."""
+        player, fresh = self._fresh(episodes)
+        rng = np.random.default_rng(seed_for(self._seed, Purpose.EVALUATION, number))
+        player.set_state({**fresh, "rng": rng.bit_generator.state})
+        player.set_weights(weights, version)
+        player.set_filters(filters)
+        player.sample()
+        return EvaluationResult.of(player.metrics().episodes, version)
+
+    def _fresh(self, episodes: int) -> tuple[PolicyEvaluator, dict[str, Any]]:
+        """The player, and its state before its first step."""
+        if self._player is None or self._player[0] != episodes:
+            self.close()
+            player = self._build(min(episodes, MOST_ENVS), Episodes(episodes))
+            self._player = episodes, player, player.get_state()
+        return self._player[1:]
+
+    def close(self) -> None:
+        """Closes the environments; may be called twice."""
+        if self._player is not None:
+            self._player[1].close()
+            self._player = None

@@ -1,0 +1,165 @@
+"""Policies in a checkpoint: what is written of each, and how it is made again, without its framework where it can be.
+
+The manifest says of a policy ``graph policy model optimizer trained`` (its resolved settings), its spaces before the
+filter, the kind of filter, and its actor as data; the tree holds its ``weights`` and ``filters``. Names are looked up
+through entry points and registered classes; an import path would run code and needs the reader's trust.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlcore import registry
+from rlcore.acting.saved import actor_from, describe_actor
+from rlcore.checkpoint import load_tree
+from rlcore.config import PolicySettings
+from rlcore.env import Spaces
+from rlcore.errors import CheckpointError, SpaceError
+from rlcore.known import framework_of
+from rlcore.policy_evaluator import Filters, filtered_space
+from rlcore.policy_graph import Actor, GraphSpec, PolicyGraph, Weights
+from rlcore.resolve import graph_config
+from rlcore.results import RunFolder, is_run_folder
+from rlcore.sampling.filters import MeanStd, NoFilter, ObservationFilter, leaf_filters
+from rlcore.spaces_json import space_from_json, space_to_json
+from rlcore.validation import validate
+
+#: The filters that a config can name.
+FILTERS: Mapping[str, type[ObservationFilter]] = {"none": NoFilter, "mean_std": MeanStd}
+
+
+@dataclass(frozen=True)
+class SavedPolicy:
+    """One policy of a checkpoint, read and not yet built. ``spaces`` are those of the environment."""
+
+    policy_id: str
+    settings: PolicySettings
+    spaces: Spaces
+    filter: str
+    actor: Mapping[str, Any] | None
+    weights: Weights
+    filter_states: Mapping[str, Mapping[str, Any]]
+    weights_version: int
+
+    def filters(self) -> dict[str, ObservationFilter]:
+        """The observation filters, with their statistics, by leaf."""
+        filters = leaf_filters(FILTERS[self.filter], self.spaces[0])
+        for leaf, one in filters.items():
+            one.set_statistics(self.filter_states[leaf])
+        return filters
+
+    def build(self, framework: str | None = None, trust: bool = False) -> Actor | PolicyGraph:
+        """Something that acts as the policy did: the actor, else (or with ``framework``) a graph with its weights.
+
+        ``framework`` takes the graph of the same name in another framework. Raises ``PluginError`` where it cannot be
+        had, ``CheckpointError`` for an import path without ``trust``.
+        """
+        observation_space = filtered_space(self.spaces[0], leaf_filters(FILTERS[self.filter], self.spaces[0]))
+        if self.actor is not None and framework is None:
+            return actor_from(self.actor, observation_space, self.spaces[1], self.weights)
+        name = str(self.settings.graph)
+        if framework is not None:
+            name = registry.graph_name(name.removeprefix(f"{framework_of(name)}."), framework)
+        elif registry.is_import_path(name) and not trust:
+            raise CheckpointError(
+                f"policy '{self.policy_id}' names code to import: {name}; nothing was loaded, "
+                "say that you trust it with --trust (in Python trust=True)"
+            )
+        config = graph_config(self.settings.model_copy(update={"graph": name}))
+        graph_class = registry.load("policy_graph", name)
+        graph = GraphSpec(graph_class, observation_space, self.spaces[1], config, np.random.SeedSequence(0)).build()
+        graph.set_weights(self.weights)
+        return graph
+
+
+def describe_policy(settings: PolicySettings, spaces: Spaces, filter_name: str, actor: Actor | None) -> dict[str, Any]:
+    """The manifest's entry of one policy."""
+    return {
+        **settings.model_dump(mode="json"),
+        "observation_space": _space_tree(spaces[0]),
+        "action_space": _space_tree(spaces[1]),
+        "filter": filter_name,
+        "actor": describe_actor(actor),
+    }
+
+
+def _space_tree(space: gymnasium.Space[Any]) -> dict[str, Any]:
+    """A space that cannot be written down is no reason not to write a checkpoint; acting from it then needs more."""
+    try:
+        return space_to_json(space)
+    except SpaceError as error:
+        return {"type": "unknown", "reason": str(error)}
+
+
+def checkpoint_folder(path: Path | str) -> Path:
+    """``path`` itself, or the last checkpoint of the run folder that it is. ``CheckpointError`` where it has none."""
+    if not is_run_folder(path):
+        return Path(path)
+    latest = RunFolder.open(path).checkpoints().latest()
+    if latest is None:
+        raise CheckpointError(f"the run in {path} has no checkpoint yet")
+    return latest
+
+
+def read_policies(path: Path | str) -> dict[str, SavedPolicy]:
+    """The policies of a checkpoint or of a run's last one. ``CheckpointError`` where they cannot be read."""
+    folder = checkpoint_folder(path)
+    tree, manifest = load_tree(folder)
+    try:
+        entries, states = manifest["policies"], tree["policies"]
+        return {name: _saved_policy(name, entry, states[name], manifest) for name, entry in entries.items()}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise CheckpointError(f"checkpoint {folder} holds no policies that can act: {error!r} is missing") from error
+
+
+def _saved_policy(
+    name: str, entry: Mapping[str, Any], state: Mapping[str, Any], manifest: Mapping[str, Any]
+) -> SavedPolicy:
+    for which in ("observation_space", "action_space"):
+        if entry[which]["type"] == "unknown":
+            raise CheckpointError(f"policy '{name}': its {which} is not in the checkpoint ({entry[which]['reason']})")
+    spaces = space_from_json(entry["observation_space"]), space_from_json(entry["action_space"])
+    if entry["filter"] not in FILTERS:
+        raise CheckpointError(f"policy '{name}': this rlcore knows no filter '{entry['filter']}'")
+    return SavedPolicy(
+        name,
+        settings_of(entry),
+        spaces,
+        entry["filter"],
+        entry["actor"],
+        state["weights"],
+        state["filters"],
+        int(manifest["weights_version"]),
+    )
+
+
+def settings_of(entry: Mapping[str, Any]) -> PolicySettings:
+    """The resolved settings in a manifest's entry."""
+    return validate(PolicySettings, {key: entry[key] for key in PolicySettings.model_fields}, "checkpoint")
+
+
+def policy_trees(weights: Mapping[str, Weights], filters: Filters) -> dict[str, dict[str, Any]]:
+    """The tree's part of each policy."""
+    return {
+        name: {"weights": own, "filters": {leaf: one.get_statistics() for leaf, one in filters[name].items()}}
+        for name, own in weights.items()
+    }
+
+
+def weights_sha256(weights: Mapping[str, Weights]) -> str:
+    """A digest over sorted policy ids and weight names, and each weight's dtype, shape and bytes (little endian)."""
+    digest = hashlib.sha256()
+    for policy_id in sorted(weights):
+        for name in sorted(weights[policy_id]):
+            array = np.asarray(weights[policy_id][name])
+            array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
+            digest.update(f"{policy_id}\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
+            digest.update(array.tobytes())
+    return digest.hexdigest()

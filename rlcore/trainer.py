@@ -1,0 +1,318 @@
+"""Trainer: from a config to its parts, and iteration after iteration to a trained policy. It owns no algorithm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import rlcore
+from rlcore.checkpoint import save_tree
+from rlcore.config import RunConfig
+from rlcore.errors import RlcoreError
+from rlcore.evaluation import EvaluationResult
+from rlcore.evaluator_set import filter_statistics
+from rlcore.hooks import load_hooks
+from rlcore.interrupts import Interrupts
+from rlcore.parts import build_parts
+from rlcore.policy_graph import Weights
+from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row
+from rlcore.resolve import Resolved, resolve
+from rlcore.restoring import Saved, Start, read_saved, read_starts
+from rlcore.run_output import RunOutput
+from rlcore.runtime.snapshot import snapshot
+from rlcore.saved_policies import describe_policy, policy_trees, weights_sha256
+from rlcore.stopping import StopRule
+
+State = dict[str, Any]
+
+
+class Trainer:
+    """Trains the policies of one run.
+
+    ::
+
+        trainer = Trainer({"algorithm": "ppo", "env": "CartPole-v1", "stop": {"env_steps": 100_000}})
+        result = trainer.train()                        # or row = trainer.step(), again and again
+        trainer.evaluate()
+        trainer.save("somewhere")
+
+    ``config`` is a mapping with the keys of a YAML config, or what ``resolve`` made of one. ``hooks`` are objects or
+    names (:mod:`rlcore.hooks`). With ``out`` a run folder is written there. ``start_from`` is a checkpoint (or a run
+    folder) whose weights and optimizer states a new run starts from.
+
+    Raises ``UserError`` for whatever is wrong with the config or its parts, before anything is written.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, Any] | RunConfig | Resolved,
+        *,
+        hooks: Iterable[object] = (),
+        out: Path | str | None = None,
+        start_from: Path | str | None = None,
+    ) -> None:
+        run = config if isinstance(config, Resolved) else resolve(config)
+        self._set_up(run, hooks, read_starts(start_from, run) if start_from is not None else {})
+        try:
+            self._output = RunOutput.create(out, self.config, self._hooks)
+        except BaseException:
+            self._parts.close()
+            raise
+
+    @classmethod
+    def restore(
+        cls,
+        path: Path | str,
+        *,
+        hooks: Iterable[object] = (),
+        overrides: Mapping[str, Any] | None = None,
+        trust: bool = False,
+    ) -> Trainer:
+        """The trainer of a saved run, which goes on exactly where it was saved.
+
+        ``path`` is a run folder, which is then continued from its last checkpoint, or a checkpoint, which is continued
+        without a folder. ``overrides`` are ``{dotted key: value}`` of ``stop env env_settings policy_of evaluators
+        evaluation checkpoints runtime``. ``trust`` allows import paths in the checkpoint to be imported.
+
+        Raises ``CheckpointError`` where it cannot be read or is not trusted, ``RunFolderError`` for a damaged folder.
+        """
+        saved = read_saved(path, overrides or {}, trust)
+        trainer = cls.__new__(cls)
+        trainer._set_up(saved.run, hooks, {})
+        try:
+            trainer._go_on(saved)
+            trainer._output = RunOutput.reopen(
+                saved.run_folder, trainer.counters.iteration, trainer.config, trainer._hooks
+            )
+        except BaseException:
+            trainer._parts.close()
+            raise
+        return trainer
+
+    def _set_up(self, run: Resolved, hooks: Iterable[object], starts: Mapping[str, Start]) -> None:
+        self.config = run.config
+        self.provenance = run.provenance
+        self._policies = run.policies
+        self._stop = StopRule(run.config.stop)
+        self._hooks = load_hooks(hooks)
+        self._parts = build_parts(run, self._hooks, starts)
+        self.counters = Counters()
+        self._window = EpisodeWindow()
+        #: The last row; empty before the first.
+        self.row: dict[str, Any] = {}
+        #: Environments that could not be restored and began new episodes: ``{evaluator index: slots}``.
+        self.restarts: dict[int, list[int]] = {}
+        self._started = False
+        self._clock = 0.0
+        #: The state after the last iteration, where it is on no disk yet.
+        self._last: State | None = None
+        self._saved_sha256: str | None = None
+
+    # -- training
+
+    def train(self) -> dict[str, Any]:
+        """Trains until a stop key is reached or Ctrl-C is pressed; returns the result.
+
+        The result has the keys of the last row, ``status`` (``stopped``, ``interrupted`` or ``failed``),
+        ``stop_reason`` and ``weights_sha256``. A second Ctrl-C raises ``KeyboardInterrupt`` at once.
+        """
+        with Interrupts() as interrupts:
+            try:
+                self._begin()
+                while (reached := self._stop.reached(self.row)) is None and not interrupts.requested:
+                    self.step()
+                self._save_last()
+            except KeyboardInterrupt:
+                self._finish("interrupted", None)
+                raise
+            except BaseException as error:
+                self._fail(error)
+                raise
+        return self._finish("stopped" if reached is not None else "interrupted", reached)
+
+    def step(self) -> dict[str, Any]:
+        """One iteration: every optimizer takes a step, then what is due is evaluated, recorded and saved."""
+        self._begin()
+        now = self._parts.runtime.now
+        started = now()
+        results = [optimizer.step() for optimizer in self._parts.optimizers]
+        episodes = [episode for metrics in self._parts.evaluators.metrics() for episode in metrics.episodes]
+        trained = now()
+        self.counters.add(results, len(episodes))
+        self._window.add(episodes)
+        evaluation = self._evaluate_if_due()
+        evaluated = now()
+        self._advance_clock()
+        seconds = trained - started, evaluated - trained
+        row = make_row(self.counters, self._window, Iteration(results, len(episodes), evaluation, *seconds))
+        self._stop.check(row)
+        self._record(row)
+        return row
+
+    def _begin(self) -> None:
+        """What happens once, before the first step of this process."""
+        if self._started:
+            return
+        self._started = True
+        self._clock = self._parts.runtime.now()
+        self._output.begin()
+        self._remember()
+        self._hooks.call.run_start(config=self.config, out=self._output.path)
+
+    def _advance_clock(self) -> None:
+        before, self._clock = self._clock, self._parts.runtime.now()
+        self.counters.wall_s += self._clock - before
+
+    def _record(self, row: dict[str, Any]) -> None:
+        """The row is written, and a checkpoint where one is due."""
+        self.row = row
+        self._output.append(row)
+        self._hooks.call.iteration(row=row)
+        score = self._score()
+        if self._output.checkpoint_is_due(self.counters.iteration, score, row["evaluation_episodes"] > 0):
+            self._write_checkpoint(self._state(), score)
+            self._last = None
+        else:
+            self._remember()
+
+    def _score(self) -> float | None:
+        """By what the best checkpoint is chosen: the evaluation where there is one, else the training returns."""
+        evaluated = self.config.evaluation.every_env_steps is not None
+        score: float | None = self.row["evaluation_return_mean" if evaluated else "episode_return_mean"]
+        return score
+
+    # -- evaluation
+
+    def evaluate(self, episodes: int | None = None) -> EvaluationResult:
+        """Plays exactly ``episodes`` episodes (the config's number) with the policies as they are now.
+
+        In environments of its own, with deterministic actions and the filters as they stand. Training is not affected,
+        and asking again for the same weights gives the same result.
+        """
+        parts = self._parts
+        result = parts.evaluation.run(
+            self.counters.evaluations,
+            episodes or self.config.evaluation.episodes,
+            self.weights(),
+            parts.evaluators.version,
+            filter_statistics(parts.evaluators.local.filters),
+        )
+        self._hooks.call.evaluation(result={**result.to_tree(), "env_steps": self.counters.env_steps})
+        return result
+
+    def _evaluate_if_due(self) -> EvaluationResult | None:
+        every, env_steps = self.config.evaluation.every_env_steps, self.counters.env_steps
+        if every is None or env_steps // every == self.counters.evaluated_at // every:
+            return None
+        result = self.evaluate()
+        self.counters.evaluations += 1
+        self.counters.evaluated_at = env_steps
+        return result
+
+    # -- what the run has learnt
+
+    def weights(self) -> dict[str, Weights]:
+        """``{policy_id: {name: array}}`` as they are now, of trained policies and others."""
+        weights = self._parts.evaluators.local.get_weights()
+        for optimizer in self._parts.optimizers:
+            weights |= optimizer.get_weights()
+        return {policy_id: weights[policy_id] for policy_id in self._policies}
+
+    def weights_sha256(self) -> str:
+        """A digest of the weights: equal where training was equal."""
+        return weights_sha256(self.weights())
+
+    # -- saving and restoring
+
+    def save(self, path: Path | str) -> Path:
+        """Writes a checkpoint into the folder ``path``; ``CheckpointError`` where that is not possible."""
+        state = self._state()
+        save_tree(path, state, self._manifest(state) | {"iteration": self.counters.iteration})
+        return Path(path)
+
+    def _state(self) -> State:
+        """Everything that training goes on from, as a tree."""
+        return {
+            "counters": self.counters.get_state(),
+            "window": self._window.get_state(),
+            "row": self.row,
+            "optimizers": {str(i): optimizer.get_state() for i, optimizer in enumerate(self._parts.optimizers)},
+            "evaluators": self._parts.evaluators.get_state(),
+            "policies": policy_trees(self.weights(), self._parts.evaluators.local.filters),
+        }
+
+    def _manifest(self, state: State) -> dict[str, Any]:
+        """What can be known of a checkpoint without reading its arrays."""
+        parts = self._parts
+        return {
+            "rlcore_version": rlcore.__version__,
+            "config": self.config.to_tree(),
+            "policies": {
+                name: describe_policy(settings, parts.spaces[name], self.config.filter, parts.actors[name])
+                for name, settings in self._policies.items()
+            },
+            "env_steps": state["counters"]["env_steps"],
+            "weights_version": state["evaluators"]["version"],
+            "weights_sha256": weights_sha256({name: own["weights"] for name, own in state["policies"].items()}),
+            # Evaluators whose environments cannot be saved: their episodes begin anew.
+            "restarts": [int(i) for i, own in state["evaluators"]["evaluators"].items() if own["env"] is None],
+        }
+
+    def _go_on(self, saved: Saved) -> None:
+        state, evaluators = saved.state, self._parts.evaluators
+        self.counters.set_state(state["counters"])
+        self._window.set_state(state["window"])
+        self.row = state["row"]
+        for i, optimizer in enumerate(self._parts.optimizers):
+            optimizer.set_state(state["optimizers"][str(i)])
+        evaluators.set_state(saved.evaluators_state())
+        if saved.evaluators_changed:
+            evaluators.broadcast(self.weights(), {})
+        self.restarts = {i: metrics.restarts for i, metrics in enumerate(evaluators.metrics()) if metrics.restarts}
+
+    def _remember(self) -> None:
+        """Keeps the state after an iteration: a failure in the next one would leave something in between."""
+        self._last = snapshot(self._state()) if self._output.path is not None else None
+
+    def _save_last(self) -> None:
+        """Writes the checkpoint of the last iteration, unless it is there."""
+        if self._last is not None:
+            state, self._last = self._last, None
+            self._write_checkpoint(state, self._score() if self.row else None)
+
+    def _write_checkpoint(self, state: State, score: float | None) -> None:
+        manifest = self._manifest(state)
+        self._output.checkpoint(state["counters"]["iteration"], state, manifest, score)
+        self._saved_sha256 = manifest["weights_sha256"]
+
+    # -- the end
+
+    def _fail(self, error: BaseException) -> None:
+        try:
+            self._save_last()
+        except (RlcoreError, OSError) as also:
+            error.add_note(f"the checkpoint of the last iteration could not be written: {also}")
+        self._finish("failed", f"{type(error).__name__}: {error}")
+
+    def _finish(self, status: str, reason: str | None) -> dict[str, Any]:
+        # With a folder, those of the last checkpoint: after a failure the weights at hand may be half updated.
+        sha256 = self._saved_sha256 if self._output.path is not None else self.weights_sha256()
+        result = self._output.finish({**self.row, "status": status, "stop_reason": reason, "weights_sha256": sha256})
+        self._hooks.call.run_end(status=status, result=result)
+        self._started = False
+        return result
+
+    def close(self) -> None:
+        """Ends evaluators and environments; may be called twice."""
+        self._output.close()
+        self._parts.close()
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
