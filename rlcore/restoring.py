@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from rlcore.errors import CheckpointError, ConfigError
 from rlcore.policy_graph import Weights
 from rlcore.resolve import Provenance, Resolved, merge
 from rlcore.results import RunFolder, is_run_folder
-from rlcore.saved_policies import checkpoint_folder, read_policies, settings_of
+from rlcore.saved_policies import checkpoint_folder, policies_in, settings_of
 
 #: What may be different when a run goes on; all else is what makes it that run.
 CHANGEABLE = (
@@ -57,9 +57,9 @@ def read_saved(path: Path | str, overrides: Mapping[str, Any], trust: bool) -> S
         written: dict[str, Any] = manifest["config"]
         policies = {name: settings_of(entry) for name, entry in manifest["policies"].items()}
         changed = _with_overrides(written, overrides)
-        _check_objects(folder, changed)
+        check_objects(folder, changed)
         config = parse_config(changed)
-        _check_trust(folder, _names(changed, policies), trust)
+        check_trust(folder, _names(changed, policies), trust)
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
     others = any(changed[key] != written[key] for key in ("env", "env_settings", "evaluators"))
@@ -84,7 +84,8 @@ def _with_overrides(written: Mapping[str, Any], overrides: Mapping[str, Any]) ->
     return config
 
 
-def _check_objects(folder: Path, config: Mapping[str, Any]) -> None:
+def check_objects(folder: Path, config: Mapping[str, Any]) -> None:
+    """``CheckpointError`` for a config with Python objects that could not be written down."""
     missing = marked_objects(config)
     if missing:
         raise CheckpointError(
@@ -110,7 +111,8 @@ def _names(config: Mapping[str, Any], policies: Mapping[str, PolicySettings]) ->
                 yield f"policies.{name}.{key}", value
 
 
-def _check_trust(folder: Path, names: Iterator[tuple[str, str]], trust: bool) -> None:
+def check_trust(folder: Path, names: Iterable[tuple[str, str]], trust: bool) -> None:
+    """``CheckpointError`` where there are ``names``, ``(dotted key, import path)``, and nobody trusts them."""
     listed = ", ".join(f"{key}={value}" for key, value in names)
     if listed and not trust:
         raise CheckpointError(
@@ -138,7 +140,7 @@ def read_starts(path: Path | str, run: Resolved) -> dict[str, Start]:
     """
     folder = checkpoint_folder(path)
     state, _ = load_tree(folder)
-    saved = read_policies(folder)
+    saved = policies_in(folder, state, manifest)
     starts = {}
     for policy_id, settings in run.policies.items():
         source = policy_id if len(saved) > 1 or len(run.policies) > 1 else next(iter(saved))

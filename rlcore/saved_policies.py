@@ -111,7 +111,11 @@ def checkpoint_folder(path: Path | str) -> Path:
 def read_policies(path: Path | str) -> dict[str, SavedPolicy]:
     """The policies of a checkpoint or of a run's last one. ``CheckpointError`` where they cannot be read."""
     folder = checkpoint_folder(path)
-    tree, manifest = load_tree(folder)
+    return policies_in(folder, *load_tree(folder))
+
+
+def policies_in(folder: Path, tree: Any, manifest: Mapping[str, Any]) -> dict[str, SavedPolicy]:
+    """The same of a checkpoint that has been loaded already."""
     try:
         entries, states = manifest["policies"], tree["policies"]
         return {name: _saved_policy(name, entry, states[name], manifest) for name, entry in entries.items()}

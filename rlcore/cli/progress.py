@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -96,6 +97,7 @@ class LiveProgress:
             BarColumn(bar_width=20),
             TextColumn("{task.description}", markup=False),
             console=Console(stderr=True),
+            refresh_per_second=4,
         )
         self._task = self._progress.add_task("the first iteration", total=None)
         self._progress.start()
@@ -115,12 +117,13 @@ class LiveProgress:
         if fraction is not None:
             self._progress.update(self._task, completed=fraction)
         if row["evaluation_return_mean"] is not None:
-            self._progress.print(f"{row['env_steps']:,} steps: evaluation {number(row['evaluation_return_mean'])}")
+            evaluation = number(row["evaluation_return_mean"])
+            self._progress.print(f"{row['env_steps']:,} steps: evaluation {evaluation}", highlight=False)
 
     def worker_lost(self, index: int, cause: str) -> None:
         """Says so above the line."""
         if self._progress is not None:
-            self._progress.print(f"evaluator {index} was lost and is replaced: {cause}", markup=False)
+            self._progress.print(f"evaluator {index} was lost and is replaced: {cause}", markup=False, highlight=False)
 
     def close(self) -> None:
         """Leaves the last state of the line, and gives the terminal back."""
@@ -130,10 +133,7 @@ class LiveProgress:
 
 def watcher() -> PlainProgress | LiveProgress:
     """The one that suits what stderr is connected to."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    return LiveProgress() if console.is_terminal and not console.is_dumb_terminal else PlainProgress()
+    return LiveProgress() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else PlainProgress()
 
 
 def number(value: float | None, digits: int = 1) -> str:

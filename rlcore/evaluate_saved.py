@@ -1,0 +1,79 @@
+"""Evaluating what a checkpoint holds: whole episodes with its policies, filters and memory, and no learning."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlcore.checkpoint import load_tree
+from rlcore.config import RunConfig, parse_config
+from rlcore.envs import EnvSource, imports_module
+from rlcore.errors import CheckpointError
+from rlcore.evaluation import MOST_ENVS, EvaluationResult
+from rlcore.parts import load_policy_of
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.restoring import check_objects, check_trust
+from rlcore.sampling.collect import Episodes
+from rlcore.saved_policies import FILTERS, checkpoint_folder, policies_in
+from rlcore.seeding import Purpose, seed_for
+from rlcore.video import FilmSource
+
+
+def evaluate_saved(
+    path: Path | str,
+    episodes: int | None = None,
+    *,
+    framework: str | None = None,
+    video: Path | str | None = None,
+    trust: bool = False,
+) -> EvaluationResult:
+    """Exactly ``episodes`` episodes (the number in the run's config) with deterministic actions.
+
+    ``path`` is a checkpoint, or a run folder, whose last checkpoint is taken. The policies act without the framework
+    that they were trained in where they can; ``framework`` asks for graphs of that one. ``video`` is a folder for a
+    video of each episode, which are then played one after the other. The same call plays the same episodes, those that
+    the run itself would play in its next evaluation.
+
+    Raises ``CheckpointError`` where the checkpoint cannot be read, or names code to import and is not trusted, and
+    ``PluginError`` where the environment or a graph that is needed is not installed.
+    """
+    folder = checkpoint_folder(path)
+    tree, manifest = load_tree(folder)
+    saved = policies_in(folder, tree, manifest)
+    config, number = _run_of(folder, tree, manifest)
+    env: EnvSource = config.env
+    check_objects(folder, config.to_tree())
+    check_trust(folder, _imported(config), trust)
+    episodes = episodes if episodes is not None else config.evaluation.episodes
+    player = PolicyEvaluator(
+        env=FilmSource(env, Path(video)) if video is not None else env,
+        env_settings=config.env_settings,
+        num_envs=1 if video is not None else min(episodes, MOST_ENVS),
+        collect=Episodes(episodes),
+        policies={name: one.build(framework, trust) for name, one in saved.items()},
+        policy_of=load_policy_of(config.policy_of),
+        rng=seed_for(config.seed, Purpose.EVALUATION, number),
+        explore=False,
+        observation_filter=FILTERS[config.filter],
+    )
+    try:
+        for name, one in saved.items():
+            for leaf, statistics in one.filter_states.items():
+                player.filters[name][leaf].set_statistics(statistics)
+        player.sample()
+        return EvaluationResult.of(player.metrics().episodes, next(iter(saved.values())).weights_version)
+    finally:
+        player.env.close()
+
+
+def _run_of(folder: Path, tree: object, manifest: object) -> tuple[RunConfig, int]:
+    """The config of the run and how many evaluations there have been."""
+    try:
+        return parse_config(manifest["config"]), int(tree["counters"]["evaluations"])  # type: ignore[index]
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
+
+
+def _imported(config: RunConfig) -> list[tuple[str, str]]:
+    """``(key, import path)`` of what would be imported before an episode can be played."""
+    names = [("env", config.env)] if isinstance(config.env, str) and imports_module(config.env) else []
+    return names + ([("policy_of", config.policy_of)] if isinstance(config.policy_of, str) else [])
