@@ -139,7 +139,7 @@ def read_starts(path: Path | str, run: Resolved) -> dict[str, Start]:
     names. Raises ``CheckpointError`` where a policy is missing, ``ConfigError`` where its filter differs.
     """
     folder = checkpoint_folder(path)
-    state, _ = load_tree(folder)
+    state, manifest = load_tree(folder)
     saved = policies_in(folder, state, manifest)
     starts = {}
     for policy_id, settings in run.policies.items():
