@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from typing import Any
 
-from recipe import ENV_ID, HIDDEN, RECIPE, Tap, Tapped, Training
+from recipe import ENV_ID, HIDDEN, RECIPE, Stopwatch, Tap, Tapped, Training
 
 import rlcore
+from rlcore.resolve import resolve
 
 
 def config(env: str | Callable[[], Any], env_steps: int, seed: int) -> dict[str, Any]:
@@ -20,10 +20,10 @@ def config(env: str | Callable[[], Any], env_steps: int, seed: int) -> dict[str,
         "policy": {
             "learning_rate": RECIPE.learning_rate,
             "gamma": RECIPE.gamma,
-            "lambda_": RECIPE.lambda_,
+            "gae_lambda": RECIPE.lambda_,
             "clip": RECIPE.clip,
-            "entropy_coefficient": RECIPE.entropy,
-            "value_coefficient": RECIPE.value,
+            "entropy_coeff": RECIPE.entropy,
+            "vf_loss_coeff": RECIPE.value,
             "max_grad_norm": RECIPE.max_grad_norm,
         },
         "model": {"hidden": list(HIDDEN), "activation": "tanh"},
@@ -47,16 +47,16 @@ def train_by_name(env_steps: int, seed: int) -> Training:
 
 
 def _run(contestant: str, settings: dict[str, Any], tap: Tap) -> Training:
-    trainer = rlcore.Trainer(settings)
+    trainer = rlcore.Trainer(resolve(settings, env_settings=False))
     parts = {"sample": 0.0, "learn": 0.0, "sync": 0.0}
     best, env_steps = 0.0, 0
-    started = time.perf_counter()
+    watch = Stopwatch()
     while env_steps < settings["stop"]["env_steps"]:
         row = trainer.step()
         env_steps = row["env_steps"]
         best = max(best, row["episode_return_mean"] or 0.0)
         for name in parts:
             parts[name] += row[f"{name}_s"]
-    seconds = time.perf_counter() - started
+    seconds, cpu_seconds = watch.read()
     trainer.close()
-    return Training(contestant, rlcore.__version__, env_steps, seconds, tap.best or best, parts)
+    return Training(contestant, rlcore.__version__, env_steps, seconds, cpu_seconds, tap.best or best, parts)

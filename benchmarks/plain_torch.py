@@ -7,7 +7,7 @@ import time
 import gymnasium
 import numpy as np
 import torch
-from recipe import HIDDEN, RECIPE, Tap, Tapped, Training
+from recipe import HIDDEN, RECIPE, Stopwatch, Tap, Tapped, Training
 from torch import Tensor, nn
 
 N, T = RECIPE.num_envs, RECIPE.horizon
@@ -93,7 +93,7 @@ def train(env_steps: int, seed: int) -> Training:
     store = Rollout(4)
     obs = torch.as_tensor(envs.reset(seed=seed)[0])
     parts = {"sample": 0.0, "learn": 0.0}
-    started = time.perf_counter()
+    watch = Stopwatch()
     while tap.env_steps < env_steps:
         before = time.perf_counter()
         obs = sample(envs, policy, value, store, obs)
@@ -110,5 +110,5 @@ def train(env_steps: int, seed: int) -> Training:
                 optimizer.step()
         parts["sample"] += between - before
         parts["learn"] += time.perf_counter() - between
-    seconds = time.perf_counter() - started
-    return Training("plain torch loop", torch.__version__, tap.env_steps, seconds, tap.best, parts)
+    seconds, cpu_seconds = watch.read()
+    return Training("plain torch loop", torch.__version__, tap.env_steps, seconds, cpu_seconds, tap.best, parts)

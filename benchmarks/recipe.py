@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -69,12 +70,17 @@ class Tapped(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 @dataclass(frozen=True)
 class Training:
-    """What one training run came to. ``parts``: seconds by what they were spent on, where the contestant can tell."""
+    """What one training run came to.
+
+    ``cpu_seconds`` are the process's own, which other work on the machine disturbs less; ``parts`` are seconds by what
+    they were spent on, where the contestant can tell.
+    """
 
     contestant: str
     version: str
     env_steps: int
     seconds: float
+    cpu_seconds: float
     best_return_mean: float
     parts: dict[str, float]
 
@@ -82,5 +88,20 @@ class Training:
     def steps_per_s(self) -> float:
         return self.env_steps / self.seconds
 
+    @property
+    def steps_per_cpu_s(self) -> float:
+        return self.env_steps / self.cpu_seconds
+
     def row(self) -> dict[str, Any]:
-        return {**asdict(self), "steps_per_s": round(self.steps_per_s, 1)}
+        speeds = {"steps_per_s": round(self.steps_per_s, 1), "steps_per_cpu_s": round(self.steps_per_cpu_s, 1)}
+        return {**asdict(self), **speeds}
+
+
+class Stopwatch:
+    """Seconds by the clock, and of this process's processors, since it was made."""
+
+    def __init__(self) -> None:
+        self._clock, self._cpu = time.perf_counter(), time.process_time()
+
+    def read(self) -> tuple[float, float]:
+        return time.perf_counter() - self._clock, time.process_time() - self._cpu

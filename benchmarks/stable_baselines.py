@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import importlib.metadata
-import time
 from collections.abc import Iterator
 
 import gymnasium
-from recipe import ENV_ID, HIDDEN, RECIPE, Tap, Tapped, Training
+from recipe import ENV_ID, HIDDEN, RECIPE, Stopwatch, Tap, Tapped, Training
 from stable_baselines3 import PPO
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.vec_env import DummyVecEnv
@@ -46,10 +45,10 @@ def train(env_steps: int, seed: int) -> Training:
     """Trains for at least ``env_steps``."""
     tap = Tap()
     algorithm = build(DummyVecEnv([lambda: Tapped(tap) for _ in range(RECIPE.num_envs)]), RECIPE.horizon, seed)
-    started = time.perf_counter()
+    watch = Stopwatch()
     algorithm.learn(env_steps)
-    seconds = time.perf_counter() - started
-    return Training("Stable-Baselines3", VERSION, tap.env_steps, seconds, tap.best, {})
+    seconds, cpu_seconds = watch.read()
+    return Training("Stable-Baselines3", VERSION, tap.env_steps, seconds, cpu_seconds, tap.best, {})
 
 
 def sampler(num_envs: int, horizon: int, seed: int) -> Iterator[int]:
