@@ -148,8 +148,8 @@ class InProcessEnv(LockstepEnv):
         except (TypeError, ValueError):
             # Arrays of one number pass; the first that is no number is named.
             reward[:] = [self._number(slot, value) for slot, value in enumerate(rewards)]
-        # One call that is not finite if any reward is not: squares do not cancel.
-        if not math.isfinite(reward.dot(reward)):
+        # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
+        if not math.isfinite(np.add.reduce(reward)):
             for slot in np.flatnonzero(~np.isfinite(reward)).tolist():
                 raise EnvError(f"{self._where(slot)}: step() returned the reward {rewards[slot]!r}")
 

@@ -198,10 +198,10 @@ class VectorEnvAdapter(LockstepEnv):
             if state["source"] != SOURCE:
                 raise CheckpointError(f"the state of an environment is of a {state['source']}, not of a {SOURCE}")
             columns = {name: np.asarray(state[name]) for name in ("env_step", "first", "needs_action")}
-            obs, steps = from_table("obs", state["obs"]), int(state["steps"])
+            obs, steps, own = from_table("obs", state["obs"]), int(state["steps"]), state["own"]
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"the state of an environment is incomplete: {error!r}") from error
-        if len(columns["env_step"]) != self.num_slots or not restore_snapshot(self._env, state["own"]):
+        if len(columns["env_step"]) != self.num_slots or not restore_snapshot(self._env, own):
             self.reset(None)
             return self._slot.tolist()
         self._obs, self._steps = obs, steps
