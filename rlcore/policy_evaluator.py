@@ -155,9 +155,7 @@ class PolicyEvaluator:
         return SampleInfo(batch.env_steps, rows, pieces, version), batch
 
     def _sample(self) -> MultiAgentBatch:
-        for policy_id in self._stale:
-            self._refresh_actor(policy_id)
-        self._stale.clear()
+        self._refresh_actors()
         collected = self._sampler.collect(self._collect)
         if self._check:
             for batch in collected.batches.values():
@@ -223,10 +221,13 @@ class PolicyEvaluator:
             self.graph(policy_id).apply_gradients(own)
             self._stale.add(policy_id)
 
-    def _refresh_actor(self, policy_id: str) -> None:
-        policy, graph = self.policies[policy_id], self._graphs[policy_id]
-        if policy is not graph:
-            policy.set_weights(graph.get_weights(graph.acting))
+    def _refresh_actors(self) -> None:
+        """Actors of policies whose graphs have learnt here get the new weights, when they are next needed."""
+        for policy_id in self._stale:
+            policy, graph = self.policies[policy_id], self._graphs[policy_id]
+            if policy is not graph:
+                policy.set_weights(graph.get_weights(graph.acting))
+        self._stale.clear()
 
     # -- what is sent around
 
@@ -291,6 +292,7 @@ class PolicyEvaluator:
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly: environments, open episodes, filters, random state."""
+        self._refresh_actors()
         return {
             "rng": self._rng.bit_generator.state,
             "env": self.env.get_state(),

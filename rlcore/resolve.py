@@ -41,6 +41,11 @@ class Provenance:
     sources: dict[str, str] = field(default_factory=dict)
     left_out: dict[str, str] = field(default_factory=dict)
 
+    def leave_out(self, key: str, reason: str) -> None:
+        """``key`` was set and does not apply."""
+        self.sources.pop(key, None)
+        self.left_out[key] = reason
+
     def lines(self, config: RunConfig) -> list[str]:
         """A line for each layer, with the keys that hold because of it and their values in ``config``."""
         tree = config.to_tree()
@@ -117,6 +122,7 @@ def _checked_structure(user: list[Layer]) -> RunConfig:
     """The user's settings alone, checked before any plugin is loaded for them."""
     merged: dict[str, Any] = {}
     for layer in user:
+        _choose_collection(merged, layer, Provenance())
         merge(merged, layer.settings)
     return parse_config(merged)
 
@@ -288,7 +294,7 @@ def _graph_settings(
         if key in known or f"policy.{key}" in users_keys:
             kept[key] = value
         else:
-            provenance.left_out[f"{prefix}policy.{key}"] = f"{graph} has no such setting"
+            provenance.leave_out(f"{prefix}policy.{key}", f"{graph} has no such setting")
     if "model" in kept:
         raise ConfigError(f"{prefix}policy.model: stands at '{prefix}model'")
     if "model" in known:
@@ -296,7 +302,8 @@ def _graph_settings(
     elif any(f"model.{key}" in users_keys for key in model):
         raise ConfigError(f"{prefix}model: {graph} has no model settings")
     elif model:
-        provenance.left_out[f"{prefix}model"] = f"{graph} has no model settings"
+        for key in model:
+            provenance.leave_out(f"{prefix}model.{key}", f"{graph} has no model settings")
     complete = _validated_graph(config_type, kept, prefix).model_dump(mode="json")
     return complete, complete.pop("model", {})
 

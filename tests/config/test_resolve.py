@@ -136,6 +136,8 @@ def test_episodes_of_a_later_layer_replace_the_fragment_and_the_other_way_round(
     assert (tuned.episodes, tuned.fragment) == (6, None)
     asked = resolved(env="Tuned-v1", evaluators={"fragment": 5}).config.evaluators
     assert (asked.episodes, asked.fragment) == (None, 5)
+    both = resolved({"evaluators.episodes": 7}, evaluators={"fragment": 5}).config.evaluators
+    assert (both.episodes, both.fragment) == (7, None)
     with pytest.raises(ConfigError, match=r"^evaluators: give 'fragment' \(steps\) or 'episodes'"):
         resolved(evaluators={"fragment": 5, "episodes": 5})
 
@@ -194,7 +196,7 @@ def test_a_graph_without_what_the_recipe_sets_is_served_and_told() -> None:
     assert run.config.policy == {"learning_rate": 0.1} and run.config.model == {}
     assert run.provenance.left_out == {
         "policy.gamma": "bare.learnt has no such setting",
-        "model": "bare.learnt has no model settings",
+        "model.hidden": "bare.learnt has no model settings",
     }
     with pytest.raises(ConfigError, match=r"^policy\.gamma: unknown key"):
         resolved(framework="bare", policy={"gamma": 0.5})
