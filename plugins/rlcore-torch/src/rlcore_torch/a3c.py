@@ -15,7 +15,7 @@ from rlcore_torch import losses
 from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Term
+from rlcore_torch.graph import Weight
 
 
 class A3CConfig(ActorCriticConfig):
@@ -48,11 +48,17 @@ class A3C(TorchActorCritic):
     def loss_columns(self) -> tuple[str, ...]:
         return ADVANTAGES, VALUE_TARGETS
 
-    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Term]:
-        assert values is not None
-        gain = losses.policy_gradient(evaluated.log_probs, minibatch[ADVANTAGES])
+    def weights(self) -> dict[str, Weight]:
         return {
-            "policy_loss": Term(gain, -1.0, -1.0),
-            "entropy": Term(evaluated.negative_entropy, self._entropy_coeff, -1.0),
-            "value_loss": Term(losses.value_loss(values, minibatch[VALUE_TARGETS]), self.config.vf_loss_coeff),
+            "policy_loss": Weight(-1.0, -1.0),
+            "entropy": Weight(self._entropy_coeff, -1.0),
+            "value_loss": Weight(self.config.vf_loss_coeff),
+        }
+
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
+        assert values is not None
+        return {
+            "policy_loss": losses.policy_gradient(evaluated.log_probs, minibatch[ADVANTAGES]),
+            "entropy": evaluated.negative_entropy,
+            "value_loss": losses.value_loss(values, minibatch[VALUE_TARGETS]),
         }

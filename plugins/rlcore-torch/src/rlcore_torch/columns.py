@@ -27,7 +27,7 @@ def select(pinned: Sequence[Minibatch], units: NDArray[np.int64] | None) -> list
         if len(pinned) == 1:
             return [pinned[0]]
         units = np.arange(len(next(iter(pinned[0].values()))))
-    index = torch.tensor(units, dtype=torch.int64)
+    index = torch.from_numpy(units if units.flags.writeable else units.copy())
     shares = [index] if len(pinned) == 1 else index.tensor_split(len(pinned))
     return [
         {name: column.index_select(0, share.to(column.device)) for name, column in columns.items()}

@@ -45,7 +45,9 @@ from rlcore.policy_graph import (
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
+from rlcore_torch.capture import Differentiator
 from rlcore_torch.columns import Minibatch, pin_columns, select
+from rlcore_torch.constants import Constants
 from rlcore_torch.devices import limit_threads, torch_devices
 from rlcore_torch.distributions import Evaluated, counterpart
 from rlcore_torch.model import TwinMLP
@@ -69,16 +71,15 @@ class TorchConfig(GraphConfig):
     initial_log_std: FiniteFloat = 0.0
 
 
-class Term(NamedTuple):
-    """A part of a loss: ``total`` is a sum over the rows of a minibatch, a scalar.
+class Weight(NamedTuple):
+    """What becomes of a term of the loss, a sum over the rows of a minibatch.
 
-    The loss is the sum of ``weight * total`` over the terms, divided by the rows; a term of weight 0 is watched only.
-    The statistic reported is ``scale * total``, divided by the rows.
+    The loss is the sum of ``loss * term`` over the terms, divided by the rows; a term with 0 is watched only. The
+    statistic of its name is ``statistic * term``, divided by the rows.
     """
 
-    total: Tensor
-    weight: float = 0.0
-    scale: float = 1.0
+    loss: float = 0.0
+    statistic: float = 1.0
 
 
 class Backward(NamedTuple):
@@ -94,9 +95,9 @@ class Backward(NamedTuple):
 class TorchPolicyGraph(PolicyGraph):
     """A policy of separate multilayer perceptrons for actions and, with ``has_value``, values.
 
-    Subclasses give ``loss``, ``rule``, ``rho`` and the names of the row columns that the loss reads. With several
-    devices each has a replica of the parameters and a share of every minibatch; gradients are added up on the first
-    device, which updates the parameters and hands them to the others.
+    Subclasses give ``loss`` and ``weights``, ``rule``, ``rho`` and the names of the columns that the loss reads. With
+    several devices each has a replica of the parameters and a share of every minibatch; gradients are added up on the
+    first device, which updates the parameters and hands them to the others.
     """
 
     Config: ClassVar[type[GraphConfig]] = TorchConfig
@@ -131,7 +132,8 @@ class TorchPolicyGraph(PolicyGraph):
         limit_threads(self._devices, len(self._parameters.values))
         self._optimizer = optimizer_for(self.rule(), self._parameters)
         self._names = frozenset(shapes)
-        self._coefficients: dict[tuple[torch.device, tuple[float, ...], int], list[Tensor]] = {}
+        self._constants = Constants()
+        self._differentiate = Differentiator(self._totals)
         self._load(
             init_actor_critic(
                 observation_space,
@@ -147,8 +149,20 @@ class TorchPolicyGraph(PolicyGraph):
     # -- what a policy graph of this package gives
 
     @abstractmethod
-    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Term]:
-        """The terms of the loss by the names of their statistics; all columns are ``[n, 1]``."""
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
+        """The terms of the loss by the names of their statistics: sums over the rows, scalars.
+
+        All columns are ``[n, 1]``. A pure function of its arguments and the config: what changes in training comes in
+        by ``weights`` and ``scalars``.
+        """
+
+    @abstractmethod
+    def weights(self) -> dict[str, Weight]:
+        """What the terms count for, as things stand."""
+
+    def scalars(self) -> dict[str, float]:
+        """Numbers that the loss reads from the minibatch as scalar tensors, as things stand."""
+        return {}
 
     @abstractmethod
     def rule(self) -> UpdateRule:
@@ -270,49 +284,50 @@ class TorchPolicyGraph(PolicyGraph):
         if rows == 0:
             raise UserError("there is no sample to learn from")
         self.prepare(minibatches)
-        terms: list[dict[str, Term]] = []
-        for replica, minibatch in zip(self._replicas, minibatches, strict=False):
-            terms.append(self._backward_share(replica, minibatch, rows))
-        for replica in self._replicas[1 : len(minibatches)]:
+        weights = self.weights()
+        totals = [
+            self._backward_share(replica, minibatch, weights, rows)
+            for replica, minibatch in zip(self._replicas, minibatches, strict=False)
+        ]
+        for replica, share in zip(self._replicas[1:], totals[1:], strict=False):
             self._parameters.gradients.add_(replica.gradients.to(self._devices[0]))
-        return self._found(terms, rows)
+            totals[0] = totals[0] + share.to(self._devices[0])
+        return self._found(weights, totals[0].tolist(), rows)
 
-    def _backward_share(self, replica: FlatParameters, minibatch: Minibatch, rows: int) -> dict[str, Term]:
-        """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``."""
-        heads = self._model(replica.leaves, minibatch[OBS])
-        evaluated = self._evaluation.evaluate(heads.policy, heads.log_std, minibatch[ACTIONS])
-        terms = self.loss(evaluated, heads.values, minibatch)
-        weighed = [term for term in terms.values() if term.weight]
-        weights = self._root_weights(replica.values.device, tuple(term.weight for term in weighed), rows)
-        replica.gradients.zero_()
-        # The terms are roots of their own, each with its share of the loss as the gradient to start from: the sum
-        # itself need not be computed.
-        torch.autograd.backward([term.total for term in weighed], weights)
-        return terms
+    def _backward_share(
+        self, replica: FlatParameters, minibatch: Minibatch, weights: dict[str, Weight], rows: int
+    ) -> Tensor:
+        """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``; gives the terms' totals."""
+        device = replica.values.device
+        inputs = {**minibatch, **self._constants.scalars(self.scalars(), device)}
+        in_loss = [weight.loss for weight in weights.values()]
+        totals, gradients = self._differentiate(
+            replica.leaves,
+            inputs,
+            self._constants.vector(in_loss, rows, device),
+            tuple([weight != 0.0 for weight in in_loss]),
+        )
+        replica.set_gradients(gradients)
+        return totals
 
-    def _root_weights(self, device: torch.device, weights: tuple[float, ...], rows: int) -> list[Tensor]:
-        """``weight / rows`` of each term as scalars on ``device``; kept, as they seldom change."""
-        key = (device, weights, rows)
-        if key not in self._coefficients:
-            if len(self._coefficients) >= 64:
-                self._coefficients.clear()
-            self._coefficients[key] = list(torch.tensor(weights, device=device).div_(rows).unbind())
-        return self._coefficients[key]
+    def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
+        """The terms of the loss, ``[terms]``; no gradient flows through those that are not ``in_loss``."""
+        heads = self._model(leaves, inputs[OBS])
+        evaluated = self._evaluation.evaluate(heads.policy, heads.log_std, inputs[ACTIONS])
+        terms = self.loss(evaluated, heads.values, inputs)
+        totals = [terms[name] for name in self.weights()]
+        return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
 
-    @torch.no_grad()
-    def _found(self, terms: list[dict[str, Term]], rows: int) -> Backward:
-        # All numbers come to the host in one transfer.
+    def _found(self, weights: dict[str, Weight], totals: list[float], rows: int) -> Backward:
         flat = self._parameters.gradients
-        found = torch.stack([*(term.total for term in terms[0].values()), torch.dot(flat, flat)])
-        for others in terms[1:]:
-            found[:-1] += torch.stack([term.total for term in others.values()]).to(found.device)
-        *totals, square = found.tolist()
-        stats = {name: term.scale * total / rows for (name, term), total in zip(terms[0].items(), totals, strict=True)}
-        stats["loss"] = sum(term.weight * total for term, total in zip(terms[0].values(), totals, strict=True)) / rows
+        square = float(torch.dot(flat, flat))
+        stats = {"loss": 0.0}
+        for (name, weight), total in zip(weights.items(), totals, strict=True):
+            stats[name] = weight.statistic * total / rows
+            stats["loss"] += weight.loss * total / rows
         stats["grad_norm"] = norm = math.sqrt(square)
         return Backward(stats, rows, norm, math.isfinite(sum(totals) + square))
 
-    @torch.no_grad()
     def _update(self, norm: float) -> None:
         """Clips the gradients, whose global norm is ``norm``, and steps."""
         bound = self.config.max_grad_norm
@@ -321,7 +336,6 @@ class TorchPolicyGraph(PolicyGraph):
         self._optimizer.step(self._learning_rate)
         self._copy_to_replicas()
 
-    @torch.no_grad()
     def _copy_to_replicas(self) -> None:
         for replica in self._replicas[1:]:
             replica.values.copy_(self._parameters.values)

@@ -1,7 +1,7 @@
 """The parts of the losses as pure functions of tensors. Which parts a loss has is the business of its policy graph.
 
-All arguments are columns ``[n, 1]``, one row for each sample; all results are sums over the rows, scalars. The loss is
-an average over samples, and sums are what can be added over devices and workers before they are divided.
+Arguments are columns ``[n, 1]``, one row for each sample, and scalars; results are sums over the rows, scalars. A loss
+is an average over samples, and sums are what can be added over devices and workers before they are divided.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import mse_loss
 
 
 def policy_gradient(log_probs: Tensor, advantages: Tensor) -> Tensor:
@@ -23,28 +22,29 @@ def surrogate(ratios: Tensor, advantages: Tensor) -> Tensor:
     return torch.dot(ratios.view(-1), advantages.view(-1))
 
 
-def clipped_surrogate(ratios: Tensor, advantages: Tensor, clip: float) -> Tensor:
+def clipped_surrogate(ratios: Tensor, advantages: Tensor, clip: Tensor) -> Tensor:
     """Sum of ``min(ratio * A, clamp(ratio, 1 - clip, 1 + clip) * A)`` (Schulman et al. 2017, equation 7).
 
     The second argument matters only as an upper bound of the first: ``(1 + clip) A`` where the advantage is positive,
     ``(1 - clip) A`` where it is negative. Both are ``A + clip |A|``, which no gradient flows through.
     """
-    bounds = torch.add(advantages, advantages.abs(), alpha=clip)
+    bounds = torch.addcmul(advantages, advantages.abs(), clip)
     return torch.clamp_max(ratios * advantages, bounds).sum()
 
 
-def kl_divergence(ratios: Tensor, log_ratios: Tensor) -> Tensor:
+def kl_divergence(log_ratios: Tensor) -> Tensor:
     """Estimates the sum over rows of KL(old || new) from actions of the old policy: ``(r - 1) - log r``.
 
     Not negative row by row, without bias, and so is its gradient (Schulman 2020, "Approximating KL divergence", k3
     with the roles as here: samples of the old policy, ``r = new / old``).
     """
-    return (ratios - log_ratios).sum() - float(len(ratios))
+    return (log_ratios.expm1() - log_ratios).sum()
 
 
 def value_loss(values: Tensor, targets: Tensor) -> Tensor:
     """Sum of ``(V - target)**2``."""
-    return mse_loss(values, targets, reduction="sum")
+    errors = (values - targets).view(-1)
+    return torch.dot(errors, errors)
 
 
 def clipped_value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip: float) -> Tensor:
@@ -54,9 +54,9 @@ def clipped_value_loss(values: Tensor, targets: Tensor, old_values: Tensor, clip
     return torch.maximum((values - targets).square(), (clipped - targets).square()).sum()
 
 
-def clip_fraction(ratios: Tensor, clip: float) -> Tensor:
+def clip_fraction(ratios: Tensor, clip: Tensor) -> Tensor:
     """The number of rows whose ratio is outside ``[1 - clip, 1 + clip]``."""
-    return ((ratios - 1.0).abs() > clip).sum(dtype=ratios.dtype)
+    return torch.gt((ratios - 1.0).abs(), clip).sum(dtype=ratios.dtype)
 
 
 def normalise(parts: Sequence[Tensor]) -> list[Tensor]:
@@ -64,9 +64,11 @@ def normalise(parts: Sequence[Tensor]) -> list[Tensor]:
 
     The deviation is that of the rows themselves (divided by n). A single row stays as it is.
     """
-    whole = parts[0] if len(parts) == 1 else torch.cat([part.to(parts[0].device) for part in parts])
+    alone = len(parts) == 1
+    whole = parts[0] if alone else torch.cat([part.to(parts[0].device) for part in parts])
     if len(whole) < 2:
         return list(parts)
     deviation, mean = torch.std_mean(whole, correction=0)
-    deviation += 1e-8
-    return [(part - mean.to(part.device)) / deviation.to(part.device) for part in parts]
+    normalised = (whole - mean).div_(deviation.add_(1e-8))
+    shares = [normalised] if alone else torch.split(normalised, [len(part) for part in parts])
+    return [share.to(part.device) for share, part in zip(shares, parts, strict=True)]

@@ -25,7 +25,6 @@ class FlatOptimizer(ABC):
         self.steps = 0
         self.memory = {slot: torch.zeros_like(parameters.values) for slot in rule.slots()}
 
-    @torch.no_grad()
     def step(self, learning_rate: float) -> None:
         """One update."""
         self.steps += 1
@@ -57,8 +56,9 @@ class FlatAdam(FlatOptimizer):
         rule, mean, square = self.rule, self.memory["mean"], self.memory["square"]
         mean.lerp_(gradients, 1.0 - rule.beta1)
         square.mul_(rule.beta2).addcmul_(gradients, gradients, value=1.0 - rule.beta2)
-        root = square.sqrt().div_(math.sqrt(1.0 - rule.beta2**self.steps)).add_(rule.epsilon)
-        values.addcdiv_(mean, root, value=-learning_rate / (1.0 - rule.beta1**self.steps))
+        # mean / c1 over sqrt(square) / c2 + epsilon, with both corrections taken out of the arrays.
+        c1, c2 = 1.0 - rule.beta1**self.steps, math.sqrt(1.0 - rule.beta2**self.steps)
+        values.addcdiv_(mean, square.sqrt().add_(c2 * rule.epsilon), value=-learning_rate * c2 / c1)
 
 
 class FlatRMSProp(FlatOptimizer):

@@ -39,8 +39,8 @@ class Leaf:
 class FlatParameters:
     """``values`` and ``gradients``, ``[P]``, and views of them.
 
-    ``leaves`` are in the order of ``layout``; backward passes add their gradients to ``gradients``, in place.
-    ``weights`` and ``weight_gradients`` are by canonical name and never tracked by autograd.
+    ``leaves`` are in the order of ``layout``. ``weights`` and ``weight_gradients`` are by canonical name and never
+    tracked by autograd.
     """
 
     def __init__(
@@ -50,15 +50,16 @@ class FlatParameters:
         self.layout = tuple(layout)
         self.values = torch.zeros(size, device=device, dtype=dtype)
         self.gradients = torch.zeros_like(self.values)
-        self.leaves = [view.requires_grad_() for view in self._leaf_views(self.values)]
-        for leaf, gradient in zip(self.leaves, self._leaf_views(self.gradients), strict=True):
-            leaf.grad = gradient
+        self.leaves = [
+            part.detach().view(leaf.view).requires_grad_()
+            for part, leaf in zip(torch.split(self.values, [leaf.size for leaf in layout]), layout, strict=True)
+        ]
         self.weights = self.named(self.values)
         self.weight_gradients = self.named(self.gradients)
 
-    def _leaf_views(self, flat: Tensor) -> list[Tensor]:
-        parts = torch.split(flat, [leaf.size for leaf in self.layout])
-        return [part.detach().view(leaf.view) for part, leaf in zip(parts, self.layout, strict=True)]
+    def set_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Copies gradients by leaf into ``gradients``."""
+        torch.cat([gradient.reshape(-1) for gradient in gradients], out=self.gradients)
 
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """Views of ``flat [P]`` by canonical name: the weights, their gradients, an optimizer's moments."""

@@ -18,7 +18,7 @@ from rlcore.schedule import Schedule, value_at
 from rlcore_torch import losses
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Term, TorchConfig, TorchPolicyGraph
+from rlcore_torch.graph import TorchConfig, TorchPolicyGraph, Weight
 
 
 class PGConfig(TorchConfig):
@@ -56,8 +56,12 @@ class PolicyGradient(TorchPolicyGraph):
             batch = batch.with_rows(**{ADVANTAGES: normalised.astype(np.float32)})
         return super().pin(batch)
 
-    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Term]:
+    def weights(self) -> dict[str, Weight]:
+        entropy_coeff = value_at(self.config.entropy_coeff, self._env_steps)
+        return {"policy_loss": Weight(-1.0, -1.0), "entropy": Weight(entropy_coeff, -1.0)}
+
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
         return {
-            "policy_loss": Term(losses.policy_gradient(evaluated.log_probs, minibatch[ADVANTAGES]), -1.0, -1.0),
-            "entropy": Term(evaluated.negative_entropy, value_at(self.config.entropy_coeff, self._env_steps), -1.0),
+            "policy_loss": losses.policy_gradient(evaluated.log_probs, minibatch[ADVANTAGES]),
+            "entropy": evaluated.negative_entropy,
         }

@@ -19,7 +19,10 @@ from rlcore_torch import losses
 from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Term
+from rlcore_torch.graph import Weight
+
+#: The scalar among the columns of a minibatch that bounds the ratio.
+CLIP = "clip"
 
 
 class PPOConfig(ActorCriticConfig):
@@ -75,30 +78,34 @@ class PPO(TorchActorCritic):
         columns = (ACTION_LOGP, ADVANTAGES, VALUE_TARGETS)
         return columns if self.config.value_clip is None else (*columns, VF_PREDS)
 
-    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Term]:
+    def weights(self) -> dict[str, Weight]:
+        weights = {
+            "policy_loss": Weight(-1.0, -1.0),
+            "entropy": Weight(self._entropy_coeff, -1.0),
+            "value_loss": Weight(self.config.vf_loss_coeff),
+            "kl": Weight(self._kl_coeff),
+        }
+        return weights if self.config.clip is None else {**weights, "clip_fraction": Weight()}
+
+    def scalars(self) -> dict[str, float]:
+        return {} if self.config.clip is None else {CLIP: value_at(self.config.clip, self._env_steps)}
+
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
         assert values is not None
-        config, advantages, targets = self.config, minibatch[ADVANTAGES], minibatch[VALUE_TARGETS]
+        value_clip, advantages, targets = self.config.value_clip, minibatch[ADVANTAGES], minibatch[VALUE_TARGETS]
         log_ratios = evaluated.log_probs - minibatch[ACTION_LOGP]
         ratios = log_ratios.exp()
-        terms = {}
-        if config.clip is None:
-            gain = losses.surrogate(ratios, advantages)
+        terms = {"entropy": evaluated.negative_entropy, "kl": losses.kl_divergence(log_ratios)}
+        if self.config.clip is None:
+            terms["policy_loss"] = losses.surrogate(ratios, advantages)
         else:
-            clip = value_at(config.clip, self._env_steps)
-            gain = losses.clipped_surrogate(ratios, advantages, clip)
-            terms["clip_fraction"] = Term(losses.clip_fraction(ratios.detach(), clip))
-        if config.value_clip is None:
-            value_loss = losses.value_loss(values, targets)
+            terms["policy_loss"] = losses.clipped_surrogate(ratios, advantages, minibatch[CLIP])
+            terms["clip_fraction"] = losses.clip_fraction(ratios.detach(), minibatch[CLIP])
+        if value_clip is None:
+            terms["value_loss"] = losses.value_loss(values, targets)
         else:
-            value_loss = losses.clipped_value_loss(values, targets, minibatch[VF_PREDS], config.value_clip)
-        if not self._kl_coeff:
-            ratios, log_ratios = ratios.detach(), log_ratios.detach()
-        return terms | {
-            "policy_loss": Term(gain, -1.0, -1.0),
-            "entropy": Term(evaluated.negative_entropy, self._entropy_coeff, -1.0),
-            "value_loss": Term(value_loss, config.vf_loss_coeff),
-            "kl": Term(losses.kl_divergence(ratios, log_ratios), self._kl_coeff),
-        }
+            terms["value_loss"] = losses.clipped_value_loss(values, targets, minibatch[VF_PREDS], value_clip)
+        return terms
 
     def stops(self, stats: dict[str, float]) -> bool:
         return self.config.target_kl is not None and stats["kl"] > self.config.target_kl
