@@ -55,7 +55,7 @@ class LinearPGConfig(GraphConfig):
     normalize_advantages: bool = True
     initial_log_std: FiniteFloat = 0.0
     adam_epsilon: PositiveFloat = 1e-8
-    feature_scale: PositiveFloat = 100.0
+    feature_scale: PositiveFloat = 40.0
 
 
 class LinearActor:

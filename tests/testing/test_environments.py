@@ -192,15 +192,15 @@ def test_two_agents_may_be_answered_group_by_group():
     env = TwoAgentEnv(2, separate_groups=True)
     env.reset(0)
     actions = answer(env.poll(None))
-    env.send({"second": actions["second"]})
+    env.send({"right": actions["right"]})
     with pytest.raises(TimeoutError, match="2 agents wait for an action"):
         env.poll(None)
     state = env.get_state()
-    env.send({"first": actions["first"]})
+    env.send({"left": actions["left"]})
     expected = play(env, 5)
     env.set_state(state)
     again = env.poll(None)
-    assert set(again) == {"first"}
+    assert set(again) == {"left"}
     env.send(answer(again))
     assert all(map(same, play(env, 5), expected))
 
@@ -218,12 +218,12 @@ def test_two_agents_earn_by_their_own_tasks():
 def test_two_agents_have_the_ids_and_the_groups_that_were_asked_for():
     env = TwoAgentEnv(2, agent_ids=(4, 7), separate_groups=True)
     assert {group: (obs.shape, int(act.n)) for group, (obs, act) in env.groups.items()} == {
-        "first": ((2,), 2),
-        "second": ((3,), 3),
+        "4": ((2,), 2),
+        "7": ((3,), 3),
     }
     env.reset(0)
     polled = env.poll(None)
-    assert polled["first"].agent_id.tolist() == [4, 4] and polled["second"].agent_id.tolist() == [7, 7]
+    assert polled["4"].agent_id.tolist() == [4, 4] and polled["7"].agent_id.tolist() == [7, 7]
 
 
 def test_B132_an_agent_that_ends_early_has_a_terminal_row_and_no_action_after_it():

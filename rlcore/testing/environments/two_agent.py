@@ -55,8 +55,8 @@ class TwoAgentEnv(BatchedEnv):
     =================== ====================================================================================
     ``num_envs``        slots
     ``agent_ids``       what ``agent_id`` holds: two strings or two integers
-    ``separate_groups`` false: both in the group ``default``, with 2 contexts and actions each; true: agent 0 in the
-                        group ``first`` with 2, agent 1 in the group ``second`` with 3
+    ``separate_groups`` false: both in the group ``default``, with 2 contexts and actions each; true: each in a group
+                        that bears its id, agent 0 with 2 contexts and actions, agent 1 with 3
     ``lengths``         environment steps until each agent ends; the episode is over with the longer one
     ``truncate``        agents end by truncation instead of termination
     ``every, start``    an agent acts at the environment steps ``start``, ``start + every``, ... of its episode, and
@@ -93,7 +93,7 @@ class TwoAgentEnv(BatchedEnv):
         if self._ids.dtype.kind not in "iU" or self._ids[0] == self._ids[1]:
             raise ValueError(f"TwoAgentEnv: agent_ids must be two different strings or integers, got {agent_ids}")
         self._contexts = np.asarray([2, 3] if separate_groups else [2, 2])
-        members = {"first": [0], "second": [1]} if separate_groups else {DEFAULT_GROUP: [0, 1]}
+        members = {str(agent): [i] for i, agent in enumerate(agent_ids)} if separate_groups else {DEFAULT_GROUP: [0, 1]}
         self._members = {group: np.asarray(agents) for group, agents in members.items()}
         self.groups = {group: self._spaces(agents[0]) for group, agents in members.items()}
         self.num_slots = num_envs
