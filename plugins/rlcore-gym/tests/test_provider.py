@@ -20,7 +20,6 @@ from rlcore.errors import ConfigError, EnvError, UnknownPluginError
 from rlcore.testing.environments import CountEnv
 from rlcore_gym import GymProvider, InProcessEnv, VectorEnvAdapter
 
-
 REGISTERS = """
 import gymnasium
 from rlcore.testing.environments import CountEnv

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -20,6 +21,9 @@ class ActionReader:
         self._space = space
         self._leaves = leaf_spaces(space)
         self._name = name
+        self._to_rows = _row_maker(space, "")
+        plain = self._leaves.get("", space)
+        self._shape, self._dtype = plain.shape, plain.dtype
 
     def check(self, actions: Columns, count: int) -> Columns:
         """``actions`` as fresh arrays in the types of the space: environments may keep an action, or change it.
@@ -27,6 +31,9 @@ class ActionReader:
         Raises ``ActionsError`` unless every leaf is there with ``count`` rows of the space's shape and kind.
         """
         if not isinstance(actions, dict):
+            # The usual case, for the sake of speed.
+            if actions.dtype == self._dtype and len(actions) == count and actions.shape[1:] == self._shape:
+                return actions.copy()
             actions = {"": actions}
         if actions.keys() != self._leaves.keys():
             expected = ", ".join(f"'{leaf}'" for leaf in self._leaves)
@@ -54,7 +61,7 @@ class ActionReader:
         Discrete actions are numpy's integers, not Python's: environments are used to them, and ``Discrete.contains``,
         which most of them call in each step, checks them faster (CartPole's whole step by a twelfth).
         """
-        return _rows(self._space, checked, "")
+        return self._to_rows(checked)
 
     def batch(self, checked: Columns) -> Any:
         """One batch for a vector environment: arrays of ``[copies, ...]``, nested as the space is."""
@@ -65,19 +72,27 @@ def _below(leaf: str, key: object) -> str:
     return f"{leaf}.{key}" if leaf else str(key)
 
 
-def _rows(space: gymnasium.Space[Any], actions: Columns, leaf: str) -> list[Any]:
+def _row_maker(space: gymnasium.Space[Any], leaf: str) -> Callable[[Columns], list[Any]]:
+    """What turns columns into rows; the space is looked at once, not in every step."""
     match space:
         case gymnasium.spaces.Dict():
             keys = list(space.spaces)
-            parts = [_rows(space[key], actions, _below(leaf, key)) for key in keys]
-            return [dict(zip(keys, values, strict=True)) for values in zip(*parts, strict=True)]
+            makers = [_row_maker(space[key], _below(leaf, key)) for key in keys]
+            return lambda actions: [
+                dict(zip(keys, values, strict=True)) for values in zip(*(make(actions) for make in makers), strict=True)
+            ]
         case gymnasium.spaces.Tuple():
-            parts = [_rows(child, actions, _below(leaf, index)) for index, child in enumerate(space.spaces)]
-            return list(zip(*parts, strict=True))
-    array = actions[leaf] if isinstance(actions, dict) else actions
-    if array.ndim == 1 and isinstance(space, gymnasium.spaces.Box):
-        return [array[row, ...] for row in range(len(array))]
-    return list(array)
+            makers = [_row_maker(child, _below(leaf, index)) for index, child in enumerate(space.spaces)]
+            return lambda actions: list(zip(*(make(actions) for make in makers), strict=True))
+    split: Callable[[Any], list[Any]] = list
+    if isinstance(space, gymnasium.spaces.Box) and not space.shape:
+        # Iterating over these would give scalars, which are no arrays.
+        split = _points
+    return (lambda actions: split(actions[leaf])) if leaf else split
+
+
+def _points(array: NDArray[Any]) -> list[NDArray[Any]]:
+    return [array[row, ...] for row in range(len(array))]
 
 
 def _batch(space: gymnasium.Space[Any], actions: Columns, leaf: str) -> Any:

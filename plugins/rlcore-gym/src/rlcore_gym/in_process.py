@@ -54,6 +54,7 @@ class InProcessEnv(LockstepEnv):
         self._limits = np.array([limit for _, limit in bare], np.int64)
         self._until_limit = 0
         self._rows = ObservationRows(spaces[0], len(envs))
+        self._ones = np.ones(len(envs), np.float32)
         self._log = ActionLog(spaces, len(envs))
         self._seeds = [0] * len(envs)
         self._generators = [Generators(env) for env in envs]
@@ -149,7 +150,7 @@ class InProcessEnv(LockstepEnv):
             # Arrays of one number pass; the first that is no number is named.
             reward[:] = [self._number(slot, value) for slot, value in enumerate(rewards)]
         # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
-        if not math.isfinite(np.add.reduce(reward)):
+        if not math.isfinite(reward.dot(self._ones)):
             for slot in np.flatnonzero(~np.isfinite(reward)).tolist():
                 raise EnvError(f"{self._where(slot)}: step() returned the reward {rewards[slot]!r}")
 

@@ -123,20 +123,22 @@ class LockstepEnv(BatchedEnv):
         if actions.keys() != {DEFAULT_GROUP}:
             raise ActionsError(f"{self.name}: actions for {list(actions)}; there is one group, '{DEFAULT_GROUP}'")
         slots, chosen = actions[DEFAULT_GROUP]
+        slots = np.asarray(slots)
         expected = self._slot if self._everyone else self._slot[self._needs_action]
         if len(slots) != len(expected):
             raise ActionsError(f"{self.name}: actions for {len(slots)} slots, but {len(expected)} wait for one")
-        if not (slots == expected).all():
-            order = np.argsort(slots)
-            if not (np.asarray(slots)[order] == expected).all():
-                raise ActionsError(
-                    f"{self.name}: actions for slots {np.asarray(slots).tolist()}, but {expected.tolist()} wait for one"
-                )
-            self._reader.check(chosen, len(expected))
-            chosen = take(chosen, order)
         checked = self._reader.check(chosen, len(expected))
+        # Comparing bytes takes a tenth of the time; other types of integers are compared after it.
+        if slots.tobytes() != expected.tobytes() and not np.array_equal(slots, expected):
+            checked = self._in_order(slots, expected, checked)
         self._sent = checked if self._everyone else self._fill_in(checked, expected)
         self._phase = Phase.STEP
+
+    def _in_order(self, slots: NDArray[Any], expected: NDArray[Any], checked: Columns) -> Columns:
+        order = np.argsort(slots)
+        if not np.array_equal(slots[order], expected):
+            raise ActionsError(f"{self.name}: actions for slots {slots.tolist()}, but {expected.tolist()} wait for one")
+        return take(checked, order)
 
     def _fill_in(self, checked: Columns, slots: NDArray[Any]) -> Columns:
         """``checked`` for ``slots``, and for the others an action that will be ignored."""
