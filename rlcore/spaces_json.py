@@ -83,11 +83,11 @@ def _read_multi_discrete(tree: Mapping[str, Any]) -> Space:
 
 
 def _multi_binary(space: spaces.MultiBinary) -> dict[str, Any]:
-    return {"shape": list(space.shape)}
+    return {"n": list(space.shape) if isinstance(space.n, tuple) else int(space.n)}
 
 
 def _read_multi_binary(tree: Mapping[str, Any]) -> Space:
-    return spaces.MultiBinary(tree["shape"])
+    return spaces.MultiBinary(tree["n"])
 
 
 def _dict(space: spaces.Dict) -> dict[str, Any]:

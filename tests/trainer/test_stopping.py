@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.runs import linear
+
+from rlcore.errors import ConfigError
+from rlcore.policy_optimizer import StepResult
+from rlcore.progress import ROW_KEYS, Counters, EpisodeWindow, Iteration, make_row
+from rlcore.sampling.episode import Episode
+from rlcore.stopping import StopRule
+from rlcore.trainer import Trainer
+
+
+def row(**values: Any) -> dict[str, Any]:
+    return {**dict.fromkeys(ROW_KEYS, 0), "episodes": 100, **values}
+
+
+@pytest.mark.parametrize(
+    ("target", "value", "reached"),
+    [
+        (475.0, 474.9, False),
+        (475.0, 475.0, True),
+        (475.0, 500.0, True),
+        (-200.0, -200.1, False),
+        (-200.0, -150.0, True),
+    ],
+)
+def test_a_return_is_reached_at_or_above_whatever_its_sign(target: float, value: float, reached: bool) -> None:
+    expected = f"episode_return_mean={target:g}" if reached else None
+    assert StopRule({"episode_return_mean": target}).reached(row(episode_return_mean=value)) == expected
+
+
+def test_any_of_the_keys_stops_a_run() -> None:
+    rule = StopRule({"episode_return_mean": 475, "env_steps": 500_000})
+    assert rule.reached(row(episode_return_mean=3.0, env_steps=499_999)) is None
+    assert rule.reached(row(episode_return_mean=3.0, env_steps=500_000)) == "env_steps=500000"
+    assert StopRule({"kl": 0.5}).reached(row(kl=0.75)) == "kl=0.5"
+    assert StopRule({}).reached(row()) is None
+
+
+def test_B156_a_value_that_is_not_known_yet_reaches_nothing() -> None:
+    assert StopRule({"episode_return_mean": -1e9}).reached(row(episode_return_mean=None)) is None
+    assert StopRule({"evaluation_return_mean": -1e9}).reached(row(evaluation_return_mean=None)) is None
+    assert StopRule({"env_steps": 1}).reached({}) is None
+
+
+def test_B156_stopping_on_the_training_return_waits_for_a_hundred_episodes() -> None:
+    rule = StopRule({"episode_return_mean": 20})
+    assert rule.reached(row(episode_return_mean=30.0, episodes=99)) is None
+    assert rule.reached(row(episode_return_mean=30.0, episodes=100)) == "episode_return_mean=20"
+    assert StopRule({"evaluation_return_mean": 20}).reached(row(evaluation_return_mean=30.0, episodes=3))
+
+
+def test_B163_a_misspelt_stop_key_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^stop\.env_step: unknown row key, did you mean 'env_steps'\?$"):
+        StopRule({"env_step": 5})
+    StopRule({"kl": 0.1}).check(["kl", "loss"])
+    with pytest.raises(ConfigError, match=r"^stop\.kll: rows have no such key, did you mean 'kl'\?$"):
+        StopRule({"kll": 0.1}).check(["kl", "loss"])
+
+
+def test_the_window_holds_the_last_hundred_episodes_of_the_whole_run() -> None:
+    window = EpisodeWindow()
+    assert window.return_mean is None and window.length_mean is None
+    window.add(Episode(i, 0, float(i), 2 * i) for i in range(60))
+    assert (window.return_mean, window.length_mean) == (29.5, 59.0)
+    again = EpisodeWindow()
+    again.set_state(window.get_state())
+    again.add(Episode(i, 0, float(i), 2 * i) for i in range(60, 150))
+    assert (again.return_mean, again.length_mean) == (99.5, 199.0)
+
+
+def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
+    counters = Counters(iteration=4, env_steps=100, updates=7)
+    results = [
+        StepResult(50, 60, 3, 1, 2, {"a": {"loss": 0.5}}, {"sample_s": 1.0, "learn_s": 2.0, "sync_s": 0.5}),
+        StepResult(50, 40, 2, 0, 0, {"b": {"loss": 0.25}}, {"sample_s": 0.5, "learn_s": 1.0, "sync_s": 0.0}),
+    ]
+    counters.add(results, 0)
+    found = make_row(counters, EpisodeWindow(), Iteration(results, 0, None, train_s=5.0, evaluation_s=0.0))
+    assert tuple(found)[: len(ROW_KEYS)] == ROW_KEYS
+    expected = {
+        "iteration": 5,
+        "env_steps": 150,
+        "learnt_rows": 100,
+        "updates": 12,
+        "skipped_updates": 1,
+        "dropped_rows": 2,
+        "env_steps_per_s": 10.0,
+        "sample_s": 1.5,
+        "learn_s": 3.0,
+        "sync_s": 0.5,
+        "a.loss": 0.5,
+        "b.loss": 0.25,
+        "episode_return_mean": None,
+        "evaluation_return_mean": None,
+        "evaluation_episodes": 0,
+    }
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_a_statistic_with_the_name_of_a_row_key_does_not_replace_it() -> None:
+    results = [StepResult(5, 5, 1, stats={"default": {"loss": 1.0, "episodes": 9.0}})]
+    found = make_row(Counters(), EpisodeWindow(), Iteration(results, 0, None, 1.0, 0.0))
+    assert (found["loss"], found["episodes"], found["default.episodes"]) == (1.0, 0, 9.0)
+
+
+def test_a_run_stops_on_its_return_only_with_a_hundred_episodes_behind_it() -> None:
+    with Trainer(linear({"stop": {"iteration": 500, "episode_return_mean": 1}})) as trainer:
+        result = trainer.train()
+    assert result["stop_reason"] == "episode_return_mean=1" and result["status"] == "stopped"
+    assert 100 <= result["episodes"] < 110
+
+
+def test_B156_no_finished_episode_gives_null_and_not_an_old_value() -> None:
+    config = linear(
+        {"env": "rlcore.testing.environments:Count", "env_settings": {"length": 60}, "stop": {"iteration": 5}}
+    )
+    with Trainer(config) as trainer:
+        rows = [trainer.step() for _ in range(4)]
+    assert [row["episodes_new"] for row in rows] == [0, 0, 3, 0]
+    assert [row["episode_return_mean"] for row in rows] == [None, None, 60.0, 60.0]
+    assert [row["episode_length_mean"] for row in rows] == [None, None, 60.0, 60.0]
+
+
+def test_a_stop_key_that_no_row_has_ends_the_run_with_the_first(tmp_path: Any) -> None:
+    with Trainer(linear({"stop": {"iteration": 3, "enthropy": 1}}), out=tmp_path / "run") as trainer:
+        with pytest.raises(ConfigError, match=r"^stop\.enthropy: rows have no such key, did you mean 'entropy'\?$"):
+            trainer.train()
+        assert trainer.row == {}
