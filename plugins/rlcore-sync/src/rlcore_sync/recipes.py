@@ -28,9 +28,21 @@ class PPO(Algorithm):
 
     policy_graph = "ppo"
     optimizer = "multi_gpu"
-    policy = {"learning_rate": 3e-4, "gamma": 0.99, "lambda_": 0.95}
+    policy = {"learning_rate": 3e-4, "gamma": 0.99, "gae_lambda": 0.95}
     optimizers = {
         "multi_gpu": {"epochs": 10, "minibatch_size": 256},
         "allreduce": {"epochs": 10, "minibatch_size": 256},
     }
     evaluators = {"envs": 8, "fragment": 128}
+    settings = {
+        "CartPole-v1": {
+            "policy": {
+                "learning_rate": [[0, 2.5e-3], [100_000, 1e-4]],
+                "clip": [[0, 0.2], [100_000, 0.05]],
+                "gamma": 0.98,
+                "gae_lambda": 0.8,
+            },
+            "evaluators": {"envs": 8, "fragment": 32},
+        },
+        "Acrobot-v1": {"policy": {"learning_rate": 2e-3}},
+    }
