@@ -50,7 +50,7 @@ class Provenance:
         """A line for each layer, with the keys that hold because of it and their values in ``config``."""
         tree = config.to_tree()
         lines = []
-        for source in self.layers:
+        for source in dict.fromkeys(self.layers):
             keys = [key for key, by in self.sources.items() if by == source]
             if keys:
                 lines.append(f"{source}: " + ", ".join(f"{key}={_value_at(tree, key)}" for key in keys))
