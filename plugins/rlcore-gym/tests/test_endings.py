@@ -107,18 +107,25 @@ def test_B022_the_same_for_the_keys_of_a_dict(make: Make, play: Any) -> None:
     assert own[:4] == [(10, 11, [-1, -1]), (11, 12, [-2, -2]), (12, 13, [-3, -3]), (10, 11, [-1, -1])]
 
 
-def test_B021_one_array_for_all_copies_is_copied_in_time(play: Any) -> None:
+@pytest.mark.parametrize("from_reset", [True, False])
+def test_B021_one_array_for_all_copies_is_copied_in_time(from_reset: bool, play: Any) -> None:
     shared = np.zeros(1, np.float32)
 
     class Shared(CountEnv):
         def observe(self) -> Any:
             shared[0] = 10 + self.t
-            return shared
+            return shared if from_reset or self.t else shared.copy()
 
-    played = play(in_process([lambda: Shared(2), lambda: Shared(5)]), 10)
-    assert played.column(0, 0)[:4] == [10, 11, 10, 11]
-    assert played.column(0, 1)[:6] == [10, 11, 12, 13, 14, 10]
-    assert played.column(4, 0)[:2] == [11, 12]
+    env = in_process([lambda: Shared(2), lambda: Shared(5)])
+    for _ in range(2):
+        played = play(env, 10)
+        assert played.column(0, 0)[:4] == [10, 11, 10, 11]
+        assert played.column(0, 1)[:6] == [10, 11, 12, 13, 14, 10]
+        assert played.column(4, 0)[:2] == [11, 12]
+    state = env.get_state()
+    assert state is not None
+    assert env.set_state(state) == []
+    assert play(env, 10, seed=None).column(0, 1)[:5] == [10, 11, 12, 13, 14]
 
 
 def test_same_step_reset_puts_the_new_episode_into_the_row_that_ends_the_old_one() -> None:

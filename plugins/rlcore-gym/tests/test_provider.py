@@ -115,6 +115,7 @@ def test_module_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make("sick:X-v0")
 
 
+@pytest.mark.filterwarnings("ignore:.*is out of date")
 @pytest.mark.parametrize(
     ("env_id", "lines"),
     [

@@ -319,6 +319,8 @@ def test_episodes_beyond_the_longest_start_anew(monkeypatch: pytest.MonkeyPatch)
     run(env, 1200, np.random.default_rng(0))
     other = InProcessEnv([CountEnv(10_000), CountEnv(40)], "Count")
     assert other.set_state(saved(env)) == [0]
+    run(other, 30, np.random.default_rng(0))
+    assert InProcessEnv([CountEnv(10_000), CountEnv(40)], "Count").set_state(saved(other)) == []
 
 
 @settings(max_examples=60, deadline=None)
@@ -343,3 +345,41 @@ def test_the_log_holds_what_was_done_since_each_episode_began(ends: list[list[in
             assert isinstance(own, np.ndarray)
             assert own[:, 0].tolist() == expected[slot]
     assert len(log._rows) <= max(256, 2 * max(map(len, expected)) + 256)
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_environments_that_sample_from_their_spaces(nested: bool, same_step: Any) -> None:
+    """They follow the seed like others, and go on like others."""
+
+    class Sampling(CountEnv):
+        def __init__(self) -> None:
+            super().__init__(6)
+            box = gymnasium.spaces.Box(0, 1, (2,), np.float32)
+            self.observation_space = gymnasium.spaces.Dict({"a": box, "b": box}) if nested else box
+
+        def observe(self) -> Any:
+            return self.observation_space.sample()
+
+    def build() -> BatchedEnv:
+        return InProcessEnv([Sampling() for _ in range(SLOTS)], "Sampling")
+
+    starts = []
+    for _ in range(2):
+        env = build()
+        env.reset(5)
+        starts.append(_array(env.poll(None)[DEFAULT_GROUP].obs).copy())
+    assert np.array_equal(*starts)
+    assert len(np.unique(starts[0])) == starts[0].size
+    for steps in (3, 20):
+        goes_on_exactly(build, steps, same_step)
+
+
+def test_sampling_from_the_spaces_of_the_group_disturbs_nothing() -> None:
+    env = GymProvider().make("CartPole-v1", 2, {})
+    env.reset(5)
+    run(env, 30, np.random.default_rng(0))
+    state = saved(env)
+    for space in env.groups[DEFAULT_GROUP]:
+        space.sample()
+    assert through_a_file(saved(env)).keys() == state.keys()
+    assert GymProvider().make("CartPole-v1", 2, {}).set_state(saved(env)) == []

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import traceback
+from pathlib import Path
 from types import TracebackType
 
 from rlcore.errors import EnvError
 
 #: Frames of the environment's own trace that a message repeats, the innermost last.
 FRAMES = 3
+
+_HERE = Path(__file__).parent
 
 OLD_GYM = "the Gym API before 0.26; Gymnasium's step() returns (observation, reward, terminated, truncated, info)"
 OLD_RESET = "the Gym API before 0.26; Gymnasium's reset() returns (observation, info)"
@@ -34,6 +37,6 @@ def raised(where: str, call: str, cause: Exception) -> EnvError:
 
 
 def _own_trace(trace: TracebackType | None) -> str:
-    """The last frames below the one that called the environment, as Python prints them."""
-    frames = traceback.extract_tb(trace)[1:][-FRAMES:]
+    """The last frames, as Python prints them, but for those of the callers here."""
+    frames = [frame for frame in traceback.extract_tb(trace) if Path(frame.filename).parent != _HERE][-FRAMES:]
     return ("\n" + "".join(traceback.format_list(frames)).rstrip("\n")) if frames else ""

@@ -11,6 +11,11 @@ import numpy as np
 
 from rlcore.errors import CheckpointError
 
+Env = gymnasium.Env[Any, Any]
+
+#: Stands between the name of a space and the number of the space within it that has the generator.
+_SPACE = " space "
+
 _Generator = np.random.Generator | np.random.RandomState | random.Random
 _TYPES = (np.random.Generator, np.random.RandomState, random.Random)
 
@@ -30,45 +35,61 @@ class Snapshot(NamedTuple):
     state: dict[str, Any]
 
 
-class Generators:
-    """Those among the attributes of an environment and of its wrappers: numpy's, old and new, and Python's own.
+States = dict[str, dict[str, Any]]
 
-    They are looked for when this is made; what reset puts in the same place later is found there.
+
+class Generators:
+    """Those among the attributes of an environment and of its wrappers: numpy's, old and new, Python's, and spaces'.
+
+    They are looked for when this is made, and ``idle`` ones left out: reading a state costs more than what little most
+    environments do with them. What reset puts in the same place later is found there.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
-        self._env = env
-        self._holders = [
-            (Place(depth, type(layer).__name__, attribute), vars(layer))
-            for depth, layer in enumerate(_layers(env))
-            for attribute, value in vars(layer).items()
-            if isinstance(value, _TYPES)
+    def __init__(self, env: Env, idle: Mapping[Place, Snapshot] | None = None) -> None:
+        idle = idle or {}
+        self._held = [
+            (place, holder, key)
+            for place, holder, key in _places(env)
+            if place not in idle or not same(_state(holder[key]), idle[place].state)
         ]
 
     def snapshots(self) -> dict[Place, Snapshot]:
         """All of them with their states."""
-        found = {place: holder.get(place.attribute) for place, holder in self._holders}
+        found = {place: holder.get(key) for place, holder, key in self._held}
         return {place: Snapshot(one, _state(one)) for place, one in found.items() if isinstance(one, _TYPES)}
 
-    def states(self) -> dict[str, dict[str, Any]]:
+    def states(self) -> States:
         """``{depth: {attribute: state}}`` as a tree of dicts, arrays, numbers and strings."""
-        tree: dict[str, dict[str, Any]] = {}
-        for place, holder in self._holders:
-            generator = holder.get(place.attribute)
+        tree: States = {}
+        for place, holder, key in self._held:
+            generator = holder.get(key)
             if isinstance(generator, _TYPES):
                 tree.setdefault(str(place.depth), {})[place.attribute] = _state(generator)
         return tree
 
-    def restore(self, tree: Mapping[str, Mapping[str, Any]]) -> bool:
-        """Sets the generators to what ``states`` gave; False where there is none of that kind in that place."""
-        layers = {str(depth): vars(layer) for depth, layer in enumerate(_layers(self._env))}
-        for depth, attributes in tree.items():
-            for attribute, state in attributes.items():
-                generator = layers.get(depth, {}).get(attribute)
-                if not isinstance(generator, _TYPES) or _kind(generator) != state.get("bit_generator"):
-                    return False
-                _set_state(generator, state)
-        return True
+
+def restore(env: Env, tree: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Sets generators to what ``states`` gave; False where there is none of that kind in that place."""
+    here = {(str(place.depth), place.attribute): holder[key] for place, holder, key in _places(env)}
+    for depth, attributes in tree.items():
+        for attribute, state in attributes.items():
+            generator = here.get((depth, attribute))
+            if generator is None or _kind(generator) != state.get("bit_generator"):
+                return False
+            _set_state(generator, state)
+    return True
+
+
+def seed_spaces(env: Env, seed: int) -> dict[Place, Snapshot]:
+    """Seeds the spaces of ``env``, for environments that sample from them; their generators as they are then."""
+    number = 0
+    for layer in _layers(env):
+        for value in vars(layer).values():
+            if isinstance(value, gymnasium.Space):
+                # Not the seed itself: they would draw what the environment draws.
+                number += 1
+                value.seed(int(np.random.SeedSequence((seed, number)).generate_state(1)[0]))
+    return {place: one for place, one in Generators(env).snapshots().items() if _SPACE in place.attribute}
 
 
 def same(one: Any, other: Any) -> bool:
@@ -80,7 +101,34 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _layers(env: gymnasium.Env[Any, Any]) -> Iterator[gymnasium.Env[Any, Any]]:
+def _places(env: Env) -> Iterator[tuple[Place, dict[str, Any], str]]:
+    """Where generators are, and the attributes and name that they are found under."""
+    for depth, layer in enumerate(_layers(env)):
+        for attribute, value in vars(layer).items():
+            if isinstance(value, _TYPES):
+                yield Place(depth, type(layer).__name__, attribute), vars(layer), attribute
+            elif isinstance(value, gymnasium.Space):
+                for number, space in enumerate(_spaces(value)):
+                    if isinstance(vars(space).get("_np_random"), _TYPES):
+                        name = f"{attribute}{_SPACE}{number}"
+                        yield Place(depth, type(layer).__name__, name), vars(space), "_np_random"
+
+
+def _spaces(space: gymnasium.Space[Any]) -> Iterator[gymnasium.Space[Any]]:
+    """A space and all within it."""
+    yield space
+    match space:
+        case gymnasium.spaces.Dict():
+            children = list(space.spaces.values())
+        case gymnasium.spaces.Tuple():
+            children = list(space.spaces)
+        case _:
+            children = []
+    for child in children:
+        yield from _spaces(child)
+
+
+def _layers(env: Env) -> Iterator[Env]:
     yield env
     while isinstance(env, gymnasium.Wrapper):
         env = env.env

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import math
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Array, Columns, take
 from rlcore.errors import EnvError
 from rlcore_gym.failures import OLD_GYM, OLD_RESET, Misfit, raised
-from rlcore_gym.generators import Generators, same
+from rlcore_gym.generators import Generators, restore, same, seed_spaces
 from rlcore_gym.lockstep import LockstepEnv, Phase
 from rlcore_gym.observations import ObservationRows
 from rlcore_gym.recording import Recording, Take, equal_bits, record
@@ -21,7 +22,7 @@ from rlcore_gym.rendering import rgb
 from rlcore_gym.replay import ActionLog
 from rlcore_gym.seeds import check_streams, slot_seeds
 from rlcore_gym.spaces import check_alike, check_spaces
-from rlcore_gym.stepping import Env, bare_step, check_distinct, copying, share_memory
+from rlcore_gym.stepping import CopyingStep, Env, Step, bare_step, check_distinct, share_memory
 
 LOGGER = logging.getLogger(__name__)
 
@@ -46,11 +47,15 @@ class InProcessEnv(LockstepEnv):
         for slot, env in enumerate(envs):
             check_alike(spaces, (env.observation_space, env.action_space), name, slot)
         check_distinct(envs, name)
-        super().__init__(spaces, len(envs), name)
+        # Copies, so that nobody who samples from them draws the environment's numbers.
+        super().__init__(copy.deepcopy(spaces), len(envs), name)
         self._envs = list(envs)
         bare = [bare_step(env) for env in envs]
         self._bare_steps = [step for step, _ in bare]
-        self._steps = self._bare_steps
+        self._copying_steps = [CopyingStep(step) for step in self._bare_steps]
+        self._steps: Sequence[Step] = self._copying_steps
+        #: Whether the next step tells if copies return one array for all of them.
+        self._watching = True
         self._limits = np.array([limit for _, limit in bare], np.int64)
         self._until_limit = 0
         self._rows = ObservationRows(spaces[0], len(envs))
@@ -72,18 +77,29 @@ class InProcessEnv(LockstepEnv):
         self._seeds = slot_seeds(seed, self.num_slots)
         self._env_step[:] = 0
         for slot, own in enumerate(self._seeds):
-            self._reset_slot(slot, own)
-        self._generators = [Generators(env) for env in self._envs]
+            self._reset_seeded(slot, own)
         after = [generators.snapshots() for generators in self._generators]
         check_streams(self.name, before, after, self._rows.columns)
         self._origins = [None] * self.num_slots
         self._log.begin(self._slot)
         self._until_limit = self._distance_to_limit()
-        self._choose_steps()
+        self._watch()
+
+    def _watch(self) -> None:
+        """The first step copies each observation at once; it shows whether that has to go on."""
+        self._watching = True
+        self._steps = self._copying_steps
 
     def _choose_steps(self) -> None:
-        shared = share_memory(self._first_observed)
-        self._steps = [copying(step) for step in self._bare_steps] if shared else self._bare_steps
+        self._watching = False
+        stepped = [step.seen for step in self._copying_steps]
+        if not share_memory(self._first_observed) and not share_memory(stepped):
+            self._steps = self._bare_steps
+
+    def _reset_seeded(self, slot: int, seed: int) -> None:
+        idle = seed_spaces(self._envs[slot], seed)
+        self._reset_slot(slot, seed)
+        self._generators[slot] = Generators(self._envs[slot], idle)
 
     def _reset_slot(self, slot: int, seed: int | None) -> None:
         """Resets one copy and writes down its observation."""
@@ -121,6 +137,8 @@ class InProcessEnv(LockstepEnv):
             observations, rewards, terminated, truncated, _ = zip(*results, strict=True)
         except (TypeError, ValueError):
             raise self._bad_results(results) from None
+        if self._watching:
+            self._choose_steps()
         try:
             self._rows.write(observations)
         except Misfit as misfit:
@@ -209,7 +227,7 @@ class InProcessEnv(LockstepEnv):
                 actions=self._log.of(slot),
                 reward=float(self._reward[slot]) if self._env_step[slot] else 0.0,
                 obs=take(self._rows.columns, slot),
-                generators=self._generators[slot].states(),
+                generators=Generators(self._envs[slot]).states(),
             )
             for slot in range(self.num_slots)
         ]
@@ -241,19 +259,19 @@ class InProcessEnv(LockstepEnv):
         np.equal(self._env_step, 0, out=self._first)
         self._flagged = True
         self._until_limit = self._distance_to_limit()
-        self._choose_steps()
+        self._watch()
         self._show()
         return restarted
 
     def _play_back(self, slot: int, known: Take) -> bool:
         """Whether the episode, begun and acted in as before, arrived where it was."""
+        self._seeds[slot] = known.seed
         if known.actions is None:
             return False
-        self._seeds[slot] = known.seed
         try:
-            self._begin_again(slot, known.seed)
+            self._reset_seeded(slot, known.seed)
             if known.origin is not None:
-                if not self._generators[slot].restore(known.origin):
+                if not restore(self._envs[slot], known.origin):
                     return False
                 self._reset_slot(slot, None)
             reward = self._act_again(slot, self._reader.rows(known.actions))
@@ -264,12 +282,8 @@ class InProcessEnv(LockstepEnv):
         return (
             reward == known.reward
             and equal_bits(take(self._rows.columns, slot), known.obs)
-            and same(self._generators[slot].states(), known.generators)
+            and same(Generators(self._envs[slot]).states(), known.generators)
         )
-
-    def _begin_again(self, slot: int, seed: int) -> None:
-        self._reset_slot(slot, seed)
-        self._generators[slot] = Generators(self._envs[slot])
 
     def _act_again(self, slot: int, actions: Sequence[Any]) -> float:
         """Takes ``actions``; the last reward. ``EnvError`` where the episode ends, which it did not before."""
@@ -292,9 +306,9 @@ class InProcessEnv(LockstepEnv):
     def _start_anew(self, slot: int, known: Take | None) -> None:
         """A new episode, with the random numbers that would have come next where they are known."""
         self._env_step[slot] = 0
-        self._begin_again(slot, self._seeds[slot])
+        self._reset_seeded(slot, self._seeds[slot])
         self._origins[slot] = None
-        if known is not None and self._generators[slot].restore(known.generators):
+        if known is not None and restore(self._envs[slot], known.generators):
             self._origins[slot] = self._generators[slot].states()
             self._reset_slot(slot, None)
 

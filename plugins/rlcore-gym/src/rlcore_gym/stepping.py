@@ -43,14 +43,21 @@ def bare_step(env: Env) -> tuple[Step, int]:
     return env.step, limit
 
 
-def copying(step: Step) -> Step:
-    """``step`` with an observation that nobody else writes to."""
+class CopyingStep:
+    """``step`` with a copy of its observation, so that nobody else writes to it; ``seen`` is the original."""
 
-    def copied(action: Any) -> Any:
-        result = step(action)
+    __slots__ = ("_step", "seen")
+
+    def __init__(self, step: Step) -> None:
+        self._step = step
+        self.seen: Any = None
+
+    def __call__(self, action: Any) -> Any:
+        result = self._step(action)
+        if not isinstance(result, tuple) or not result:
+            return result
+        self.seen = result[0]
         return (copy.deepcopy(result[0]), *result[1:])
-
-    return copied
 
 
 def share_memory(observed: Sequence[Any]) -> bool:
