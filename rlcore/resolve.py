@@ -366,7 +366,7 @@ def optimizer_config(
         raise ConfigError(f"resources.learner_gpus: optimizer {name} has no learner that could use them")
     if gpus:
         settings.setdefault("devices", [f"cuda:{i}" for i in range(gpus)])
-    return validate_plain(config_type, settings, prefix)
+    return validate_plain(config_type, settings, prefix, beside=["name"])
 
 
 def _check_policy_of(config: RunConfig, policies: Mapping[str, PolicySettings]) -> None:

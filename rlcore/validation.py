@@ -31,8 +31,13 @@ def validate(model: type[Model], settings: Mapping[str, Any], prefix: str = "") 
         raise ConfigError("\n".join(explain(error, model, settings, prefix))) from None
 
 
-def validate_plain(model: type[Model], settings: Mapping[str, Any], prefix: str = "") -> Model:
-    """The same for settings that YAML or JSON can hold, strictly: a list may become a tuple, a text never a number."""
+def validate_plain(
+    model: type[Model], settings: Mapping[str, Any], prefix: str = "", beside: Iterable[str] = ()
+) -> Model:
+    """The same for settings that YAML or JSON can hold, strictly: a list may become a tuple, a text never a number.
+
+    ``beside`` are keys that stand beside the model's own and may have been meant by an unknown one.
+    """
     try:
         text = json.dumps(dict(settings), default=_plain)
     except (TypeError, ValueError) as error:
@@ -40,7 +45,7 @@ def validate_plain(model: type[Model], settings: Mapping[str, Any], prefix: str 
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise ConfigError("\n".join(explain(error, model, settings, prefix))) from None
+        raise ConfigError("\n".join(explain(error, model, settings, prefix, beside))) from None
 
 
 def _plain(value: Any) -> Any:
@@ -50,21 +55,27 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"{shown(value)} is neither a number, a text, a list nor a mapping")
 
 
-def explain(error: ValidationError, model: type[BaseModel], settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+def explain(
+    error: ValidationError,
+    model: type[BaseModel],
+    settings: Mapping[str, Any],
+    prefix: str = "",
+    beside: Iterable[str] = (),
+) -> list[str]:
     """One line for each wrong key of ``settings``: ``optimizer.lerning_rate: unknown key, did you mean ...``."""
     reasons: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False):
         location = detail["loc"] if detail["type"] in ("extra_forbidden", "missing") else _real(detail["loc"], settings)
         key = ".".join(str(part) for part in ((prefix,) if prefix else ()) + location)
-        reason = _reason(detail, model, location)
+        reason = _reason(detail, model, location, beside)
         if reason not in reasons.setdefault(key or "settings", []):
             reasons[key or "settings"].append(reason)
     return [f"{key}: {' or '.join(parts)}" for key, parts in reasons.items()]
 
 
-def _reason(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int | str]) -> str:
+def _reason(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int | str], beside: Iterable[str]) -> str:
     if detail["type"] == "extra_forbidden":
-        known = _fields_at(model, location[:-1])
+        known = _fields_at(model, location[:-1]) + (list(beside) if len(location) == 1 else [])
         return f"unknown key{did_you_mean(str(location[-1]), known)}"
     if detail["type"] == "missing":
         return "missing"

@@ -153,7 +153,7 @@ def test_settings_given_for_one_optimizer_do_not_reach_another() -> None:
     run = resolved({"optimizer.name": "resolving_two"}, optimizer={"size": 5})
     assert run.config.optimizer.settings == {"depth": 20}
     assert run.provenance.left_out == {"optimizer.size": "given for resolving_one, and the optimizer is resolving_two"}
-    with pytest.raises(ConfigError, match=r"^optimizer\.size: unknown key; there are: depth$"):
+    with pytest.raises(ConfigError, match=r"^optimizer\.size: unknown key; there are: depth, name$"):
         resolved(optimizer={"name": "resolving_two", "size": 5})
 
 
