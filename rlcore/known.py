@@ -13,7 +13,7 @@ from types import MappingProxyType
 KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "rlcore-torch": {"policy_graph": ("torch.pg", "torch.a3c", "torch.ppo")},
-        "rlcore-tf": {"policy_graph": ("tf.pg", "tf.a3c", "tf.ppo")},
+        "rlcore-tf": {"policy_graph": ("tf.pg",)},
         "rlcore-gym": {"env": ("gym",)},
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline",)},

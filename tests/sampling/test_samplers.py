@@ -169,7 +169,7 @@ def test_several_agents_and_policies_in_one_environment() -> None:
     env = TwoAgentEnv(num_envs=4, agent_ids=("a", "b"), separate_groups=True, lengths=(3, 5))
     roles = {
         name: Role(name, MemoryPolicy(2), *env.groups[group], leaf_filters(NoFilter, env.groups[group][0]))
-        for name, group in (("pa", "first"), ("pb", "second"))
+        for name, group in (("pa", "a"), ("pb", "b"))
     }
     rng = np.random.default_rng(0)
     sampler = GeneralSampler(env, roles, {"a": "pa", "b": "pb"}.__getitem__, index=0, explore=True, rng=rng)
