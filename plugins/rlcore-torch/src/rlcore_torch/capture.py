@@ -27,20 +27,22 @@ Differentiated = tuple[Tensor, list[Tensor]]
 RECORD_AFTER = 50
 #: No more shapes than this are recorded for one function.
 MAX_RECORDED = 8
+#: Nor are more counted: where every batch has a size of its own there is no end of them.
+MAX_COUNTED = 256
 
 # Operations whose name in torch calls the same kernel with the same arguments as the recorded one, but sooner: an
 # operator object looks up its overload in Python at each call.
 _FUNCTIONS = (
     "_log_softmax _log_softmax_backward_data abs add addcmul addmm baddbmm bmm clamp clamp_max clamp_min dot eq exp "
-    "expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg ones_like relu scatter_add select "
-    "sigmoid square stack sub sum t threshold_backward transpose unbind unsqueeze where zeros_like"
+    "expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg ones_like relu scalar_tensor "
+    "scatter_add select sigmoid square stack sub sum t threshold_backward transpose unbind unsqueeze where zeros_like"
 )
 _DIRECT = {
     f"aten::{name}": getattr(torch, name)
     for name in _FUNCTIONS.split()
     if isinstance(getattr(torch, name, None), types.BuiltinFunctionType)
 }
-_METHODS = {f"aten::{name}": name for name in ("expand", "masked_fill_", "view")}
+_METHODS = {f"aten::{name}": name for name in ("expand", "masked_fill_", "new_zeros", "view")}
 
 
 class Differentiator:
@@ -62,6 +64,8 @@ class Differentiator:
                 totals, *gradients = replay(*leaves, *inputs.values(), weights)
             return totals, gradients
         result = differentiate(self._totals, leaves, inputs, weights, in_loss)
+        if len(self._uses) >= MAX_COUNTED:
+            self._uses.clear()
         self._uses[key] = uses = self._uses.get(key, 0) + 1
         if uses == RECORD_AFTER and len(self._recorded) < MAX_RECORDED:
             self._recorded[key] = self._verified(leaves, inputs, weights, in_loss, result)
@@ -108,16 +112,21 @@ def record(
 
     module = make_fx(joint)(*[leaf.detach() for leaf in leaves], *inputs.values(), weights)
     graph = module.graph
-    for node in list(graph.nodes):
+    for node in graph.nodes:
         if node.target is torch.ops.aten.detach.default:  # means nothing without autograd
             node.replace_all_uses_with(node.args[0])
-            graph.erase_node(node)
+        elif _transposes(node) and _transposes(node.args[0]):
+            node.replace_all_uses_with(node.args[0].args[0])
         elif node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload):
             _call_directly(node, node.target._schema.name)
     graph.eliminate_dead_code()
     graph.set_codegen(CodeGen())  # the plain one: positional tensors in, a tuple out
     module.recompile()
     return module.forward
+
+
+def _transposes(node: torch.fx.Node) -> bool:
+    return node.target in (torch.ops.aten.t.default, torch.t)
 
 
 def _call_directly(node: torch.fx.Node, name: str) -> None:

@@ -23,12 +23,14 @@ from rlcore.policy_graph import Weights
 class Leaf:
     """A tensor that a model computes with: the canonical weights ``names``, each of ``shape``, one after the other.
 
-    ``view`` is the leaf's own shape, of as many elements as all of them together.
+    ``view`` is the leaf's own shape, of as many elements as all of them together. With ``transposed`` it is the
+    transpose of a single matrix.
     """
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
     view: tuple[int, ...]
+    transposed: bool = False
 
     @property
     def size(self) -> int:
@@ -68,13 +70,15 @@ class FlatParameters:
         for leaf in self.layout:
             size = math.prod(leaf.shape)
             for name in leaf.names:
-                views[name] = flat[offset : offset + size].view(leaf.shape)
+                part = flat[offset : offset + size]
+                views[name] = part.view(leaf.view).t() if leaf.transposed else part.view(leaf.shape)
                 offset += size
         return views
 
     def arrays(self, flat: Tensor) -> Weights:
         """Copies of ``flat [P]`` by canonical name, on the host."""
-        return {name: view.numpy() for name, view in self.named(flat.detach().cpu().clone()).items()}
+        copies = self.named(flat.detach().cpu().clone())
+        return {name: np.ascontiguousarray(view.numpy()) for name, view in copies.items()}
 
 
 def write(views: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> None:
