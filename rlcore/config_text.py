@@ -17,7 +17,7 @@ class _Loader(yaml.SafeLoader):
     """YAML with the numbers of YAML 1.2 (``3e-4`` is one) in which no key may stand twice."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value]  # type: ignore[no-untyped-call]
+        keys = [self.construct_object(key, deep=True) for key, _ in node.value]
         for i, key in enumerate(keys):
             if key in keys[:i]:
                 mark = node.value[i][0].start_mark
