@@ -76,6 +76,8 @@ def play(env: BatchedEnv, steps: int, policy: Policy | None = None, seed: int | 
         assert not step.reward[~moved].any()
         assert not ended[~moved].any()
         assert step.first[~moved].all()
+        assert not step.first[moved & ~ended].any()
+        assert np.array_equal(step.episode_over, ended)
     return played
 
 

@@ -144,6 +144,16 @@ def test_same_step_reset_puts_the_new_episode_into_the_row_that_ends_the_old_one
         assert np.asarray(step.final_obs).tolist() == [[11]], name
 
 
+def test_a_reset_in_the_middle_of_episodes(make: Make, play: Any) -> None:
+    env = make([lambda: CountEnv(4), lambda: CountEnv(5)])
+    play(env, 3)
+    played = play(env, 3)
+    assert played.column(0, 1) == [10, 11, 12]
+    assert played.polls[0].first.tolist() == [True, True]
+    assert played.polls[0].reward.tolist() == [0, 0]
+    assert played.polls[-1].env_step.tolist() == [3, 3]
+
+
 def test_next_step_reset_leaves_out_one_turn() -> None:
     env = SOURCES["next_step"]([lambda: CountEnv(1), lambda: CountEnv(2)])
     env.reset(0)

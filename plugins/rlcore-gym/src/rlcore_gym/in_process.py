@@ -67,7 +67,7 @@ class InProcessEnv(LockstepEnv):
         self._origins: list[dict[str, Any] | None] = [None] * len(envs)
         #: What reset returned last, kept for its address.
         self._first_observed: list[Any] = [None] * len(envs)
-        #: Whether a flag was set by the last step.
+        #: Whether flags are set that the next step has to clear.
         self._flagged = True
 
     # -- beginning
@@ -82,6 +82,7 @@ class InProcessEnv(LockstepEnv):
         check_streams(self.name, before, after, self._rows.columns)
         self._origins = [None] * self.num_slots
         self._log.begin(self._slot)
+        self._flagged = True
         self._until_limit = self._distance_to_limit()
         self._watch()
 
