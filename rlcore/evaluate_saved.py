@@ -8,13 +8,12 @@ from rlcore.checkpoint import load_tree
 from rlcore.config import RunConfig, parse_config
 from rlcore.envs import EnvSource, imports_module
 from rlcore.errors import CheckpointError
-from rlcore.evaluation import MOST_ENVS, EvaluationResult
+from rlcore.evaluation import Evaluation, EvaluationResult
 from rlcore.parts import load_policy_of
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.restoring import check_objects, check_trust
 from rlcore.sampling.collect import Episodes
 from rlcore.saved_policies import FILTERS, checkpoint_folder, policies_in
-from rlcore.seeding import Purpose, seed_for
 from rlcore.video import FilmSource
 
 
@@ -43,26 +42,32 @@ def evaluate_saved(
     env: EnvSource = config.env
     check_objects(folder, config.to_tree())
     check_trust(folder, _imported(config), trust)
-    episodes = episodes if episodes is not None else config.evaluation.episodes
-    player = PolicyEvaluator(
-        env=FilmSource(env, Path(video)) if video is not None else env,
-        env_settings=config.env_settings,
-        num_envs=1 if video is not None else min(episodes, MOST_ENVS),
-        collect=Episodes(episodes),
-        policies={name: one.build(framework, trust) for name, one in saved.items()},
-        policy_of=load_policy_of(config.policy_of),
-        rng=seed_for(config.seed, Purpose.EVALUATION, number),
-        explore=False,
-        observation_filter=FILTERS[config.filter],
-    )
+    built = {name: one.build(framework, trust) for name, one in saved.items()}
+
+    def player(envs: int, collect: Episodes) -> PolicyEvaluator:
+        return PolicyEvaluator(
+            env=FilmSource(env, Path(video)) if video is not None else env,
+            env_settings=config.env_settings,
+            num_envs=envs if video is None else 1,
+            collect=collect,
+            policies=built,
+            policy_of=load_policy_of(config.policy_of),
+            rng=0,  # each evaluation sets its own
+            explore=False,
+            observation_filter=FILTERS[config.filter],
+        )
+
+    evaluation = Evaluation(player, config.seed)
     try:
-        for name, one in saved.items():
-            for leaf, statistics in one.filter_states.items():
-                player.filters[name][leaf].set_statistics(statistics)
-        player.sample()
-        return EvaluationResult.of(player.metrics().episodes, next(iter(saved.values())).weights_version)
+        return evaluation.run(
+            number,
+            episodes if episodes is not None else config.evaluation.episodes,
+            {name: one.weights for name, one in saved.items()},
+            int(manifest["weights_version"]),
+            {name: one.filter_states for name, one in saved.items()},
+        )
     finally:
-        player.env.close()
+        evaluation.close()
 
 
 def _run_of(folder: Path, tree: object, manifest: object) -> tuple[RunConfig, int]:

@@ -24,8 +24,8 @@ Floats = NDArray[np.float64]
 #: ``(environment steps, returns)``, both ``[n]``.
 Line = tuple[Floats, Floats]
 
-#: Settings in which runs of one curve may differ: they change when a run ends or what is kept, not what it learns.
-_NOT_OF_A_CURVE = ("seed", "stop", "checkpoints")
+#: In these settings the runs of one curve may differ: they change when a run ends and what is looked at.
+_NOT_OF_A_CURVE = ("seed", "stop", "checkpoints", "evaluation")
 _GRID = 200
 
 
@@ -89,7 +89,9 @@ def draw(curves: Sequence[Curve]) -> Figure:
     axes.set_xlabel("environment steps")
     axes.set_ylabel("episode return")
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    # Below, where it hides no curve.
+    figure.legend(fontsize="small", loc="outside lower center")
     return figure
 
 

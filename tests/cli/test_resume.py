@@ -16,6 +16,7 @@ import pytest
 
 from rlcore.checkpoint import load_manifest, load_tree, save_tree
 from rlcore.results import RunFolder
+from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_sync")
 pytest.importorskip("rlcore_gym")
@@ -168,6 +169,12 @@ def test_evaluate_prints_one_object(rlcore: Rlcore, run: Path) -> None:
     assert rlcore.result("evaluate", run, "--episodes", "6") == result
     assert rlcore.result("evaluate", run / "checkpoints" / "2", "--episodes", "6") == result
     assert rlcore.result("evaluate", run, "--episodes", "6", "--framework", "numpy") == result
+
+
+def test_evaluate_plays_what_the_run_itself_would_play(rlcore: Rlcore, run: Path) -> None:
+    with Trainer.restore(run) as trainer:
+        expected = trainer.evaluate(7).to_tree()
+    assert rlcore.result("evaluate", run, "--episodes", "7") == expected
 
 
 def test_evaluate_takes_an_earlier_and_the_best_checkpoint(rlcore: Rlcore, run: Path) -> None:
