@@ -268,7 +268,7 @@ class TorchPolicyGraph(PolicyGraph):
         if missing:
             raise UserError(f"gradients are missing for {', '.join(missing)}")
         write(self._parameters.weight_gradients, gradients)
-        norm = float(torch.linalg.vector_norm(self._parameters.gradients))
+        norm = self._gradient_norm()
         if not math.isfinite(norm):
             raise NonFiniteError("a gradient is NaN or infinite")
         self._update(norm)
@@ -319,14 +319,16 @@ class TorchPolicyGraph(PolicyGraph):
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
 
     def _found(self, weights: dict[str, Weight], totals: list[float], rows: int) -> Backward:
-        flat = self._parameters.gradients
-        square = float(torch.dot(flat, flat))
         stats = {"loss": 0.0}
         for (name, weight), total in zip(weights.items(), totals, strict=True):
             stats[name] = weight.statistic * total / rows
             stats["loss"] += weight.loss * total / rows
-        stats["grad_norm"] = norm = math.sqrt(square)
-        return Backward(stats, rows, norm, math.isfinite(sum(totals) + square))
+        stats["grad_norm"] = norm = self._gradient_norm()
+        return Backward(stats, rows, norm, math.isfinite(sum(totals) + norm))
+
+    def _gradient_norm(self) -> float:
+        flat = self._parameters.gradients
+        return math.sqrt(float(torch.dot(flat, flat)))
 
     def _update(self, norm: float) -> None:
         """Clips the gradients, whose global norm is ``norm``, and steps."""

@@ -1,0 +1,109 @@
+"""Tensor computations, backward passes included, noted down as they run and made into straight-line functions.
+
+The kernels that a computation comes down to are seen below autograd (``TorchDispatchMode``), whoever calls them. This
+is no compiler: a recording calls the same kernels in the same order.
+"""
+
+from __future__ import annotations
+
+import operator
+import types
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx import Graph, GraphModule, Node
+from torch.utils._python_dispatch import TorchDispatchMode
+
+#: A function of the recorded inputs, one after the other, that returns the recorded outputs.
+Replay = Callable[..., tuple[Tensor, ...]]
+
+# Operators whose name in torch calls the same kernel with the same arguments, but sooner: an operator object finds its
+# way through Python at each call.
+_FUNCTIONS = (
+    "_log_softmax _log_softmax_backward_data abs add addcmul addmm baddbmm bmm clamp clamp_max clamp_min dot eq exp "
+    "expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg ones_like relu scalar_tensor "
+    "scatter_add select sigmoid square stack sub sum t threshold_backward transpose unbind unsqueeze where zeros_like"
+)
+_DIRECT = {
+    f"aten::{name}": getattr(torch, name)
+    for name in _FUNCTIONS.split()
+    if isinstance(getattr(torch, name, None), types.BuiltinFunctionType)
+}
+_METHODS = {f"aten::{name}": name for name in ("expand", "masked_fill_", "new_zeros", "view")}
+
+
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes what runs in its context; ``replay`` makes a function of it.
+
+    The recording holds for inputs of the same shapes, dtypes and devices. Tensors that are neither inputs nor computed
+    from them are taken for constants.
+    """
+
+    def __init__(self, inputs: Sequence[Tensor]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._graph = Graph()
+        self._nodes: dict[int, Node] = {}
+        self._seen: list[Tensor] = []  # kept alive, so that no id is used twice
+        self._storages: set[int] = set()
+        self._constants: dict[str, Tensor] = {}
+        self._complete = True
+        for i, tensor in enumerate(inputs):
+            self._see(tensor, self._graph.placeholder(f"input_{i}"))
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Saves the import of torch's compiler, seconds, which would only be told to leave this class alone.
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        node = self._call(func, tuple([self._noted(arg) for arg in args]), kwargs)
+        if isinstance(result, Tensor):
+            self._see(result, node)
+        else:
+            for i, part in enumerate(result):
+                self._see(part, self._graph.call_function(operator.getitem, (node, i)))
+        return result
+
+    def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
+        if func is torch.ops.aten.detach.default:  # means nothing below autograd
+            found: Node = args[0]
+            return found
+        if func is torch.ops.aten.t.default and args[0].target is torch.t:
+            return args[0].args[0]  # type: ignore[no-any-return]
+        name = func._schema.name
+        if name in _METHODS:
+            return self._graph.call_method(_METHODS[name], args, kwargs)
+        return self._graph.call_function(_DIRECT.get(name, func), args, kwargs)
+
+    def _noted(self, value: Any) -> Any:
+        if isinstance(value, list | tuple):
+            return [self._noted(part) for part in value]
+        if not isinstance(value, Tensor):
+            return value
+        if id(value) not in self._nodes:
+            # Sharing memory with what has been seen it must have come about unseen, and is no constant.
+            self._complete &= value.untyped_storage().data_ptr() not in self._storages
+            name = f"constant_{len(self._constants)}"
+            self._constants[name] = value
+            self._see(value, self._graph.create_node("get_attr", name))
+        return self._nodes[id(value)]
+
+    def _see(self, tensor: Tensor, node: Node) -> None:
+        self._nodes[id(tensor)] = node
+        self._seen.append(tensor)
+        self._storages.add(tensor.untyped_storage().data_ptr())
+
+    def replay(self, outputs: Sequence[Tensor]) -> Replay | None:
+        """A function that computes ``outputs``, to be called in inference mode; None where it would not."""
+        if not self._complete or any(id(output) not in self._nodes for output in outputs):
+            return None
+        self._graph.output(tuple([self._nodes[id(output)] for output in outputs]))
+        self._graph.eliminate_dead_code()
+        function: Replay = GraphModule(self._constants, self._graph).forward
+        return function
