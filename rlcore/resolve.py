@@ -11,12 +11,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore import registry
+from rlcore import known, registry
 from rlcore.batch import DEFAULT_POLICY
 from rlcore.config import OptimizerSettings, PolicySettings, RunConfig, parse_config
 from rlcore.config_text import nested
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, UnknownPluginError
 from rlcore.known import framework_of
+from rlcore.lookup_errors import did_you_mean
 from rlcore.seeding import Purpose, seed_for
 from rlcore.validation import shown, validate_plain
 
@@ -236,9 +237,20 @@ def _with_defaults(config: RunConfig, recipe: type[Algorithm], asked: RunConfig)
     registry.load("runtime", runtime)
     graph = None
     if not config.policies or any(entry.graph is None for entry in config.policies.values()):
-        graph = registry.graph_name(recipe.policy_graph, config.framework)
+        graph = _graph_in(config.framework, recipe)
     framework = config.framework or (framework_of(graph) if graph is not None else None)
     return config.model_copy(update={"framework": framework, "runtime": runtime, "evaluators": evaluators})
+
+
+def _graph_in(framework: str | None, recipe: type[Algorithm]) -> str:
+    """The name of the recipe's graph in the framework asked for, or in the preferred one of those installed."""
+    try:
+        return registry.graph_name(recipe.policy_graph, framework)
+    except UnknownPluginError as error:
+        if framework is None or framework in known.frameworks():
+            raise
+        hint = did_you_mean(framework, registry.frameworks(recipe.policy_graph))
+        raise UnknownPluginError(f"unknown framework '{framework}'{hint}\n{error}") from error
 
 
 # -- the parts and their settings

@@ -166,16 +166,15 @@ class Trainer:
         self.counters.wall_s += self._clock - before
 
     def _record(self, row: dict[str, Any]) -> None:
-        """The row is written, and a checkpoint where one is due."""
+        """The row is written, and a checkpoint where one is due; then the hooks, which may fail, are told."""
         self.row = row
         self._output.append(row)
-        self._hooks.call.iteration(row=row)
-        score = self._score()
-        if self._output.checkpoint_is_due(self.counters.iteration, score, row["evaluation_episodes"] > 0):
-            self._write_checkpoint(self._state(), score)
-            self._last = None
+        if self._output.checkpoint_is_due(self.counters.iteration, self._score(), row["evaluation_episodes"] > 0):
+            self._last = self._state()
+            self._save_last()
         else:
             self._remember()
+        self._hooks.call.iteration(row=row)
 
     def _score(self) -> float | None:
         """By what the best checkpoint is chosen: the evaluation where there is one, else the training returns."""
@@ -194,7 +193,7 @@ class Trainer:
         parts = self._parts
         result = parts.evaluation.run(
             self.counters.evaluations,
-            episodes or self.config.evaluation.episodes,
+            episodes if episodes is not None else self.config.evaluation.episodes,
             self.weights(),
             parts.evaluators.version,
             filter_statistics(parts.evaluators.local.filters),
@@ -278,14 +277,13 @@ class Trainer:
 
     def _save_last(self) -> None:
         """Writes the checkpoint of the last iteration, unless it is there."""
-        if self._last is not None:
-            state, self._last = self._last, None
-            self._write_checkpoint(state, self._score() if self.row else None)
-
-    def _write_checkpoint(self, state: State, score: float | None) -> None:
-        manifest = self._manifest(state)
-        self._output.checkpoint(state["counters"]["iteration"], state, manifest, score)
+        if self._last is None:
+            return
+        manifest = self._manifest(self._last)
+        score = self._score() if self.row else None
+        self._output.checkpoint(self._last["counters"]["iteration"], self._last, manifest, score)
         self._saved_sha256 = manifest["weights_sha256"]
+        self._last = None
 
     # -- the end
 

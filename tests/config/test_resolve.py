@@ -212,7 +212,7 @@ def test_the_framework_is_found_where_none_is_asked_for() -> None:
 def test_parts_that_cannot_be_had_are_named() -> None:
     with pytest.raises(PluginError, match=r"resolving_recip'; did you mean 'resolving_recipe'"):
         resolved(algorithm="resolving_recip")
-    with pytest.raises(PluginError, match=r"'resolvin\.learnt'; did you mean 'resolving\.learnt'"):
+    with pytest.raises(PluginError, match=r"^unknown framework 'resolvin'; did you mean 'resolving'"):
         resolved(framework="resolvin")
     with pytest.raises(PluginError, match=r"'resolving_on'; did you mean 'resolving_one'"):
         resolved(optimizer={"name": "resolving_on"})

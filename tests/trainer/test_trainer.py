@@ -91,8 +91,8 @@ def test_the_events_of_a_run_come_in_order(tmp_path: Path) -> None:
         ("iteration", 1),
         ("episode_end", 0),
         ("evaluation", 6, 1),
-        ("iteration", 2),
         ("checkpoint", "2", 2, True),
+        ("iteration", 2),
         ("run_end", "stopped", 2),
     ]
 
@@ -137,7 +137,7 @@ def test_a_run_folder_that_exists_is_left_alone(tmp_path: Path) -> None:
     ("changes", "error", "message"),
     [
         ({"algorithm": "pgg"}, PluginError, "unknown algorithm 'pgg'; did you mean 'pg'"),
-        ({"framework": "nunpy"}, PluginError, "unknown policy graph 'nunpy.pg'; did you mean 'numpy.pg'"),
+        ({"framework": "nunpy"}, PluginError, "unknown framework 'nunpy'; did you mean 'numpy'"),
         ({"optimizer.name": "all_reduce"}, PluginError, "unknown optimizer 'all_reduce'; did you mean 'allreduce'"),
         ({"env": "CartPole-v9"}, PluginError, "CartPole-v9"),
         ({"policy.learnin_rate": 1}, ConfigError, "policy.learnin_rate: unknown key, did you mean 'learning_rate'?"),
@@ -251,6 +251,34 @@ def test_a_run_that_fails_in_its_first_iteration_can_begin_again(tmp_path: Path)
     assert run.rows() == [] and run.checkpoints().iterations() == [0]
     result = run.result()
     assert result is not None and result["status"] == "failed"
+
+
+class Failing:
+    """A hook that fails in an iteration."""
+
+    def iteration(self, row: Any) -> None:
+        if row["iteration"] == 2:
+            raise RuntimeError("a hook failed")
+
+
+def test_a_hook_that_fails_ends_the_run_with_its_last_iteration_saved(tmp_path: Path) -> None:
+    with (
+        Trainer(linear(), out=tmp_path / "run", hooks=[Failing()]) as trainer,
+        pytest.raises(RuntimeError, match="a hook failed"),
+    ):
+        trainer.train()
+    run = RunFolder.open(tmp_path / "run")
+    assert run.checkpoints().iterations() == [2]
+    with Trainer.restore(tmp_path / "run") as restored:
+        assert restored.train()["iteration"] == 3
+
+
+def test_a_checkpoint_that_cannot_be_written_is_said_beside_what_ended_the_run(tmp_path: Path) -> None:
+    config = linear({"env": Fragile, "env_settings": {"breaks": 2}, "evaluators": {"envs": 1, "fragment": 10}})
+    with Trainer(config, out=tmp_path / "run") as trainer, pytest.raises(EnvError) as caught:
+        (tmp_path / "run" / "checkpoints").write_text("in the way")
+        trainer.train()
+    assert caught.value.__notes__[0].startswith("the checkpoint of the last iteration could not be written: ")
 
 
 def test_the_best_checkpoint_is_that_of_the_best_evaluation(tmp_path: Path) -> None:
