@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
@@ -46,19 +45,29 @@ class FlatOptimizer(ABC):
 
 
 class FlatAdam(FlatOptimizer):
-    """:class:`rlcore.optim.Adam`."""
+    """:class:`rlcore.optim.Adam`, by the kernel behind ``torch.optim.Adam(fused=True)``: one pass over all arrays."""
 
     def __init__(self, rule: Adam, parameters: FlatParameters) -> None:
         super().__init__(rule, parameters)
         self.rule = rule
+        self._step = torch.zeros((), device=parameters.values.device)
 
     def _update(self, values: Tensor, gradients: Tensor, learning_rate: float) -> None:
-        rule, mean, square = self.rule, self.memory["mean"], self.memory["square"]
-        mean.lerp_(gradients, 1.0 - rule.beta1)
-        square.mul_(rule.beta2).addcmul_(gradients, gradients, value=1.0 - rule.beta2)
-        # mean / c1 over sqrt(square) / c2 + epsilon, with both corrections taken out of the arrays.
-        c1, c2 = 1.0 - rule.beta1**self.steps, math.sqrt(1.0 - rule.beta2**self.steps)
-        values.addcdiv_(mean, square.sqrt().add_(c2 * rule.epsilon), value=-learning_rate * c2 / c1)
+        torch._fused_adam_(
+            [values],
+            [gradients],
+            [self.memory["mean"]],
+            [self.memory["square"]],
+            [],  # of AMSGrad
+            [self._step.fill_(self.steps)],
+            lr=learning_rate,
+            beta1=self.rule.beta1,
+            beta2=self.rule.beta2,
+            weight_decay=0.0,
+            eps=self.rule.epsilon,
+            amsgrad=False,
+            maximize=False,
+        )
 
 
 class FlatRMSProp(FlatOptimizer):
