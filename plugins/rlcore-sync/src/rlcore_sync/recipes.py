@@ -45,4 +45,16 @@ class PPO(Algorithm):
             "evaluators": {"envs": 8, "fragment": 32},
         },
         "Acrobot-v1": {"policy": {"learning_rate": 2e-3}},
+        "Pendulum-v1": {
+            "policy": {
+                "learning_rate": [[0, 1e-3], [60_000, 1e-4]],
+                "gamma": 0.95,
+                "gae_lambda": 0.9,
+                "entropy_coeff": 0.005,
+                "max_grad_norm": 1.0,
+            },
+            "model": {"activation": "relu"},
+            "optimizers": {"multi_gpu": {"minibatch_size": 128}, "allreduce": {"minibatch_size": 128}},
+            "evaluators": {"envs": 16, "fragment": 200},
+        },
     }
