@@ -6,6 +6,7 @@ block       what is done with it
 with title  written to a file of that name, for the blocks after it
 python      run; all such blocks of a page share their names
 console     each line that begins with ``$`` is run by bash and must succeed; other lines are its output
+sh          each line is such a command
 yaml toml json  parsed
 text        left alone
 =========== ==========================================================================================
@@ -62,6 +63,9 @@ def run_block(block: Block, names: dict[str, Any], page: Path) -> None:
         case "console":
             for command in re.findall(r"^\$ (.+)$", block.text, re.MULTILINE):
                 run_command(command)
+        case "sh":
+            for command in block.text.splitlines():
+                run_command(command.partition("  #")[0])
         case "python" if block.title is None:
             # The blank lines make a trace name lines as the page counts them.
             exec(compile("\n" * block.line + block.text, str(page), "exec"), names)

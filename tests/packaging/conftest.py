@@ -45,13 +45,16 @@ class Project:
         return str(self.metadata["name"])
 
     @property
-    def module(self) -> str:
-        return self.name.replace("-", "_")
+    def source(self) -> Path:
+        """The folder of its one package."""
+        if self.folder == ROOT:
+            return self.folder / "rlcore"
+        (package,) = (path.parent for path in self.folder.glob("src/*/__init__.py"))
+        return package
 
     @property
-    def source(self) -> Path:
-        """The folder of its modules."""
-        return self.folder / "rlcore" if self.folder == ROOT else self.folder / "src" / self.module
+    def module(self) -> str:
+        return self.source.name
 
     def entry_points(self) -> dict[tuple[str, str], str]:
         """``{(group, name): object}``"""
@@ -124,6 +127,10 @@ class Environment:
     def python(self, code: str, *, cwd: Path | None = None) -> str:
         """What ``code`` prints in an interpreter that sees this environment and nothing else."""
         return run([str(self.folder / "bin/python"), "-I", "-c", code], cwd=cwd or self.folder)
+
+    def script(self, file: Path, *arguments: str, cwd: Path) -> str:
+        """The same for a file."""
+        return run([str(self.folder / "bin/python"), "-I", str(file), *arguments], cwd=cwd)
 
     def rlcore(self, *arguments: str, cwd: Path | None = None) -> str:
         """What the ``rlcore`` command of this environment prints."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 Alone = Callable[..., Any]
 
@@ -43,3 +47,66 @@ def test_an_undeclared_package_is_not_there(alone: Alone) -> None:
     code = f"import importlib.util as find; print([name for name in {names} if find.find_spec(name)])"
     assert alone("rlcore").python(code).strip() == "[]"
     assert alone("rlcore-sync").python(code).strip() == "['rlcore_gym']"
+
+
+LEARN = """
+import numpy as np, rlcore
+from rlcore.registry import load
+from rlcore.testing.environments import Count
+
+evaluator = rlcore.PolicyEvaluator(env=Count, graph=load("policy_graph", {name!r}), collect=rlcore.Fragment(6), rng=0)
+before = evaluator.get_weights()["default"]
+batch = evaluator.sample()
+evaluator.apply_gradients({{"default": evaluator.gradients(batch)["default"].gradients}})
+after = evaluator.get_weights()["default"]
+print(len(batch), any((before[key] != after[key]).any() for key in before))
+"""
+
+
+@pytest.mark.parametrize(
+    ("distribution", "name"), [("rlcore", "numpy.pg"), ("rlcore-torch", "torch.ppo"), ("rlcore-tf", "tf.pg")]
+)
+def test_policy_graphs_sample_and_learn(distribution: str, name: str, alone: Alone) -> None:
+    assert alone(distribution).python(LEARN.format(name=name)).split() == ["6", "True"]
+
+
+def test_kernel_alone_has_its_command(alone: Alone) -> None:
+    kernel = alone("rlcore")
+    assert "train" in kernel.rlcore("--help")
+    assert kernel.rlcore("plugins", "policy_graph").split("\t")[:3] == ["policy_graph", "numpy.pg", "rlcore"]
+
+
+def test_gym_alone_steps_environments(alone: Alone) -> None:
+    code = """
+from rlcore.envs import build_env
+env = build_env("CartPole-v1", 3, {})
+env.reset(1)
+print(env.poll(None)["default"].obs.shape)
+env.close()
+"""
+    assert alone("rlcore-gym").python(code).strip() == "(3, 4)"
+
+
+def test_sync_alone_trains_without_any_framework(alone: Alone, tmp_path: Path) -> None:
+    options = ["--framework", "numpy", "--env", "CartPole-v1", "--stop", "iteration=1", "--out", "run"]
+    result = json.loads(alone("rlcore-sync").rlcore("train", "pg", *options, cwd=tmp_path))
+    assert result["status"] == "stopped"
+    assert (tmp_path / "run/checkpoints/1/manifest.json").is_file()
+
+
+def test_two_packages_are_enough_for_ppo_on_cartpole(alone: Alone, tmp_path: Path) -> None:
+    environment = alone("rlcore-sync", "rlcore-torch")
+    options = ["--env", "CartPole-v1", "--stop", "iteration=2", "--out", "run"]
+    result = json.loads(environment.rlcore("train", "ppo", *options, cwd=tmp_path))
+    assert (result["iteration"], result["status"]) == (2, "stopped")
+    evaluated = json.loads(environment.rlcore("evaluate", "run", "--episodes", "2", cwd=tmp_path))
+    assert evaluated["episodes"] == 2
+
+
+def test_what_is_missing_is_named_with_the_command_that_installs_it(alone: Alone, tmp_path: Path) -> None:
+    kernel = alone("rlcore")
+    command = [str(kernel.folder / "bin/rlcore"), "train", "ppo", "--env", "CartPole-v1", "--out", "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2
+    assert "pip install rlcore-sync" in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -72,7 +72,7 @@ class FeaturesPG(PolicyGraph):
             "policy.out.weight": np.zeros((config.features, int(action_space.n)), np.float32),
             "policy.out.bias": np.zeros(int(action_space.n), np.float32),
         }
-        self._moments = self._rule.init(self.get_weights(self.trainable))
+        self._moments = self._rule.init(self._trained())
 
     @property
     def trainable(self) -> frozenset[str]:
@@ -114,8 +114,7 @@ class FeaturesPG(PolicyGraph):
         return GradientOutput(gradients, len(actions), stats)
 
     def apply_gradients(self, gradients: Weights) -> None:
-        trained = self.get_weights(self.trainable)
-        trained, self._moments = self._rule.update(trained, gradients, self._moments)
+        trained, self._moments = self._rule.update(self._trained(), gradients, self._moments)
         self._weights = {**self._weights, **trained}
 
     def get_state(self) -> dict[str, Any]:
@@ -123,6 +122,9 @@ class FeaturesPG(PolicyGraph):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._weights, self._moments = dict(state["weights"]), state["moments"]
+
+    def _trained(self) -> Weights:
+        return {name: self._weights[name] for name in sorted(self.trainable)}
 
     def _features(self, obs: Columns) -> NDArray[np.float32]:
         weight, bias = self._weights["features.weight"], self._weights["features.bias"]
