@@ -138,10 +138,11 @@ class _Fragment:
         for name, values in to_table(OBS, step.obs).items():
             table.put(name, time, values)
         everyone = self._mark_live(step)
-        actions = self._act(step, everyone)
         if everyone:
+            actions = self._act(step, everyone)
             sampler._env.send({sampler._group: (step.slot, to_env(actions, sampler._action_space))})
-        else:
+        elif step.needs_action.any():
+            actions = self._act(step, everyone)
             rows = np.flatnonzero(step.needs_action)
             chosen = to_env(take(actions, rows), sampler._action_space)
             sampler._env.send({sampler._group: (step.slot[rows], chosen)})

@@ -202,3 +202,11 @@ def test_a_sampler_goes_on_exactly_from_its_state(kind: str, next_step: bool) ->
         got = again.collect(Fragment(4))
         assert_equal(want.batches["default"], got.batches["default"])
         assert want.episodes == got.episodes
+
+
+@pytest.mark.parametrize("kind", ["columnar", "general"])
+def test_nobody_acts_where_every_slot_is_only_reset(kind: str) -> None:
+    policy = MemoryPolicy(2)
+    batch = make(kind, Count(num_envs=2, length=3, next_step=True), policy).collect(Fragment(9)).batches["default"]
+    assert min(len(seen) for seen in policy.seen) == 2
+    assert batch["obs"][:, 0].tolist() == [10, 11, 12, 10, 11, 12, 10] * 2
