@@ -99,6 +99,7 @@ learning: export OMP_NUM_THREADS = 1
 learning: $(VENV)/.all
 	$(BIN)/python -m pytest -m learning -n 2
 
+docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.all
 	$(BIN)/mkdocs build --strict --quiet
 
