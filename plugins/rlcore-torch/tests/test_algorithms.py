@@ -76,6 +76,15 @@ def test_ppo_without_clip_is_the_plain_surrogate(literal: Callable[..., Any]) ->
     assert "clip_fraction" not in stats
 
 
+def test_terms_of_weight_zero_move_nothing(build: Build, sample: Sample) -> None:
+    own = build(PPO, vf_loss_coeff=0.0)
+    before = own.get_weights()
+    output = own.learn(own.postprocess(sample(own)))
+    assert output.stats["value_loss"] > 0.0
+    moved = {name for name, array in own.get_weights().items() if (array != before[name]).any()}
+    assert moved == {name for name in before if name.startswith("policy.")}
+
+
 def test_ppo_must_be_bounded_somehow() -> None:
     with pytest.raises(ValidationError, match="nothing would bound an update"):
         PPO.Config(clip=None)
