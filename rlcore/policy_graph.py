@@ -234,7 +234,7 @@ class PolicyGraph(ABC):
         """The rule that ``apply_gradients`` follows, for applying it without this graph's framework."""
         raise OptimizerError(f"{type(self).__name__} offers no update_rule, which this optimizer needs")
 
-    def on_progress(self, progress: Progress) -> None:  # noqa: B027  nothing to do is a valid answer
+    def on_progress(self, progress: Progress) -> None:
         """Told after every update: the place for schedules, target updates, adaptive coefficients."""
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:

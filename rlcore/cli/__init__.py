@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -18,6 +19,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plugins": ("rlcore.cli.plugins:plugins", "Show which parts are installed, and from which package."),
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }
+
+# numpy multiplies small matrices here, which a second thread slows down; read when numpy is first imported.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 #: Exit codes: what the user can mend; Ctrl-C.
 USER_ERROR, INTERRUPTED = 2, 130
