@@ -5,6 +5,8 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+# What can be installed side by side is; what is run stays one after the other (see test).
+MAKEFLAGS += --jobs=2
 .PHONY: help install demo test lint unit learning docs bench clean
 
 # The first of these that runs and is new enough; the pinned versions are tested with 3.11.
@@ -30,8 +32,7 @@ pip = $(1)/bin/python -m pip install -qq --disable-pip-version-check --no-compil
 # Some packages hold templates and tests that do not compile: no failure of ours.
 compile = $(1)/bin/python -m compileall -qq -j 0 $(1)/lib rlcore plugins || true
 editable = --no-build-isolation $(addprefix --editable=,$(1))
-DEMO := '.[plot]' $(DEMO_PLUGINS)
-ALL := '.[plot,tensorboard,testing]' $(PLUGINS)
+EXTRAS := '.[plot,tensorboard,testing]'
 
 help:
 	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'
@@ -51,26 +52,33 @@ $(VENV)/.made $(BENCH)/.made:
 	@$(PYTHON) -m venv $(@D)
 	@touch $@
 
-# torch goes first: asked for by a range it may come as a build of several gigabytes.
+# torch goes first: asked for by a range it may come as a build of several gigabytes. Without its requirements, which
+# come later, it shares no file with what is installed beside it.
 $(VENV)/.torch $(BENCH)/.torch: %/.torch: %/.made constraints.txt
 	@echo 'installing torch into $(@D)'
-	@$(call pip,$(@D)) $(TORCH) $(BUILD)
+	@$(call pip,$(@D)) --no-deps $(TORCH)
 	@touch $@
 
-$(VENV)/.demo: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
-	@echo 'installing rlcore, rlcore-gym, rlcore-torch and rlcore-sync into $(VENV)'
-	@$(call pip,$(VENV)) $(call editable,$(DEMO))
+$(VENV)/.kernel $(BENCH)/.kernel: %/.kernel: %/.made $(KERNEL)
+	@echo 'installing rlcore into $(@D)'
+	@$(call pip,$(@D)) --no-warn-conflicts $(BUILD)
+	@$(call pip,$(@D)) --no-warn-conflicts $(call editable,'.[plot]')
 	@touch $@
 
-$(VENV)/.all: $(VENV)/.torch $(KERNEL) $(addsuffix /pyproject.toml,$(PLUGINS))
-	@echo 'installing rlcore, every plugin and the tools into $(VENV)'
-	@$(call pip,$(VENV)) $(TOOLS) $(call editable,$(ALL))
+$(VENV)/.demo: $(VENV)/.torch $(VENV)/.kernel $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
+	@echo 'installing rlcore-gym, rlcore-torch and rlcore-sync into $(VENV)'
+	@$(call pip,$(VENV)) $(TORCH) $(call editable,$(DEMO_PLUGINS))
+	@touch $@
+
+$(VENV)/.all: $(VENV)/.torch $(VENV)/.kernel $(addsuffix /pyproject.toml,$(PLUGINS))
+	@echo 'installing every plugin and the tools into $(VENV)'
+	@$(call pip,$(VENV)) $(TORCH) $(TOOLS) $(call editable,$(EXTRAS) $(PLUGINS))
 	@$(call compile,$(VENV))
 	@touch $@ $(VENV)/.demo
 
-$(BENCH)/.all: $(BENCH)/.torch $(KERNEL) benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
-	@echo 'installing rlcore and what it is compared with into $(BENCH)'
-	@$(call pip,$(BENCH)) --requirement benchmarks/requirements.txt $(call editable,. $(DEMO_PLUGINS))
+$(BENCH)/.all: $(BENCH)/.torch $(BENCH)/.kernel benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
+	@echo 'installing what rlcore is compared with into $(BENCH)'
+	@$(call pip,$(BENCH)) $(TORCH) --requirement benchmarks/requirements.txt $(call editable,$(DEMO_PLUGINS))
 	@$(call compile,$(BENCH))
 	@touch $@
 
@@ -82,10 +90,12 @@ install: $(VENV)/.all
 demo: RUN := runs/demo-$(shell date +%Y%m%d-%H%M%S)
 demo: $(if $(wildcard $(VENV)/.all),$(VENV)/.all,$(VENV)/.demo)
 	@$(BIN)/rlcore train ppo --env CartPole-v1 --seed 1 --stop episode_return_mean=475 --stop env_steps=200000 --out $(RUN)
-	@$(BIN)/rlcore plot $(RUN)
-	@echo 'run folder: $(RUN)'
+	@picture=$$($(BIN)/rlcore plot $(RUN)); echo 'run folder:     $(RUN)'; echo "learning curve: $$picture"
 
-test: lint unit docs
+test: $(VENV)/.all
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory unit
+	@$(MAKE) --no-print-directory docs
 
 lint: $(VENV)/.all
 	$(BIN)/ruff check .
