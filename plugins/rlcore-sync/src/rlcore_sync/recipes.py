@@ -37,11 +37,12 @@ class PPO(Algorithm):
     settings = {
         "CartPole-v1": {
             "policy": {
-                "learning_rate": [[0, 2.5e-3], [100_000, 1e-4]],
-                "clip": [[0, 0.2], [100_000, 0.05]],
+                "learning_rate": [[0, 1.5e-3], [60_000, 1e-4]],
+                "clip": [[0, 0.2], [60_000, 0.05]],
                 "gamma": 0.98,
-                "gae_lambda": 0.8,
+                "gae_lambda": 0.85,
             },
+            "optimizers": {"multi_gpu": {"epochs": 20}, "allreduce": {"epochs": 20}},
             "evaluators": {"envs": 8, "fragment": 32},
         },
         "Acrobot-v1": {"policy": {"learning_rate": 2e-3}},
