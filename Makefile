@@ -6,7 +6,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 # What can be installed side by side is; what is run stays one after the other (see test).
+ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
+endif
 .PHONY: help install demo test lint unit learning docs bench clean
 
 # The first of these that runs and is new enough; the pinned versions are tested with 3.11.
