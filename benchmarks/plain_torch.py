@@ -75,7 +75,7 @@ def loss(
     adv = (adv - adv.mean()) / (adv.std() + 1e-8)
     surrogate = torch.min(adv * ratio, adv * ratio.clamp(1 - RECIPE.clip, 1 + RECIPE.clip)).mean()
     entropy = -(logp.exp() * logp).sum(-1).mean()
-    error = 0.5 * (value(obs)[:, 0] - target).square().mean()
+    error = (value(obs)[:, 0] - target).square().mean()
     return -surrogate - RECIPE.entropy * entropy + RECIPE.value * error
 
 
