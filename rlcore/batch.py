@@ -181,14 +181,23 @@ def concat(batches: Sequence[SampleBatch]) -> SampleBatch:
     return SampleBatch(rows, cuts)
 
 
+#: ``{agent_id: (policy_id, batch)}``
+Agents = Mapping[Any, tuple[str, SampleBatch]]
+
+
 class MultiAgentBatch(Mapping[str, SampleBatch]):
-    """``{policy_id: SampleBatch}`` and ``env_steps``, the number of *environment* steps that it stands for."""
+    """``{policy_id: SampleBatch}`` and ``env_steps``, the number of *environment* steps that it stands for.
 
-    __slots__ = ("policies", "env_steps")
+    ``agents`` are the raw batches by agent, where a policy's postprocessing is left to the learner and may look at
+    the other agents.
+    """
 
-    def __init__(self, policies: Mapping[str, SampleBatch], env_steps: int) -> None:
+    __slots__ = ("policies", "env_steps", "agents")
+
+    def __init__(self, policies: Mapping[str, SampleBatch], env_steps: int, agents: Agents | None = None) -> None:
         self.policies = dict(policies)
         self.env_steps = env_steps
+        self.agents = agents
 
     @classmethod
     def of(cls, batch: SampleBatch | MultiAgentBatch) -> MultiAgentBatch:
@@ -208,21 +217,28 @@ class MultiAgentBatch(Mapping[str, SampleBatch]):
         return f"MultiAgentBatch({self.env_steps} environment steps: {self.policies})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return MultiAgentBatch, (self.policies, self.env_steps)
+        return MultiAgentBatch, (self.policies, self.env_steps, self.agents)
 
     def select(self, policy_ids: Sequence[str]) -> MultiAgentBatch:
         """The batches of ``policy_ids`` that have rows."""
         return MultiAgentBatch(
-            {name: batch for name, batch in self.policies.items() if name in policy_ids and len(batch)}, self.env_steps
+            {name: batch for name, batch in self.policies.items() if name in policy_ids and len(batch)},
+            self.env_steps,
+            self.agents,
         )
 
 
 def concat_agents(batches: Sequence[MultiAgentBatch]) -> MultiAgentBatch:
     """All ``batches`` as one: the policies' batches concatenated, the environment steps added."""
     names = list(dict.fromkeys(name for batch in batches for name in batch))
+    by_agent: dict[Any, tuple[str, list[SampleBatch]]] = {}
+    for batch in batches:
+        for agent_id, (policy_id, own) in (batch.agents or {}).items():
+            by_agent.setdefault(agent_id, (policy_id, []))[1].append(own)
     return MultiAgentBatch(
         {name: concat([batch[name] for batch in batches if name in batch]) for name in names},
         sum(batch.env_steps for batch in batches),
+        {agent_id: (policy_id, concat(parts)) for agent_id, (policy_id, parts) in by_agent.items()} or None,
     )
 
 

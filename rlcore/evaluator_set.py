@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,16 +10,18 @@ from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.errors import RlcoreError
-from rlcore.policy_evaluator import Metrics, PolicyEvaluator, SampleInfo, Update
+from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
-from rlcore.sampling.filters import NoFilter, ObservationFilter
+from rlcore.sampling.filters import ObservationFilter
 
 #: What an evaluator asks for where it is a worker of its own.
 EVALUATOR_RESOURCES = Resources(cpus=1.0)
 
-#: How many rounds a reader may lag behind the others before the set refuses to sample on.
-READER_LIMIT = 2
+#: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
+#: many in a step has been left unread by one beside it.
+READER_LIMIT = 256
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,19 @@ class SampleReader:
     def __init__(self, evaluators: EvaluatorSet) -> None:
         self._evaluators = evaluators
         self._rounds: deque[Round] = deque()
+        #: How many rounds it has given.
+        self.taken = 0
+
+    @property
+    def unread(self) -> int:
+        """How many rounds wait that another reader has asked for."""
+        return len(self._rounds)
 
     def round(self) -> Round:
         """A sample of every evaluator, as references."""
         if not self._rounds:
             self._evaluators.sample_round()
+        self.taken += 1
         return self._rounds.popleft()
 
     def deliver(self, samples: Round) -> None:
@@ -59,8 +70,8 @@ class EvaluatorSet:
     """The evaluators of one run, shared by its optimizers.
 
     ``builders`` make them, one each; without any, ``local`` samples itself. The set owns the statistics of the
-    observation filters: between rounds the evaluators' deltas are merged in the order of the evaluators and the result
-    is sent to all, so that every evaluator normalises alike within a round.
+    observation filters: what the evaluators have seen is merged in the order of the evaluators, and the result goes to
+    all with the next broadcast, so that every evaluator normalises alike.
     """
 
     def __init__(
@@ -77,6 +88,9 @@ class EvaluatorSet:
         ]
         self._readers: list[SampleReader] = []
         self._version = 0
+        self._filters = copy.deepcopy(local.filters)
+        #: Environment steps sampled so far.
+        self.env_steps = 0
 
     def reader(self) -> SampleReader:
         """A reader for one optimizer."""
@@ -91,7 +105,11 @@ class EvaluatorSet:
         samples = [
             Sample(handle, info, batch) for handle, info, (_, batch) in zip(self.handles, infos, pairs, strict=True)
         ]
-        self._merge_filters()
+        for info in infos:
+            self.env_steps += info.env_steps
+            for policy_id, leaves in info.filters.items():
+                for leaf, delta in leaves.items():
+                    self._filters[policy_id][leaf].apply(delta)
         for reader in self._readers:
             reader.deliver(samples)
 
@@ -101,9 +119,10 @@ class EvaluatorSet:
         return whole.select(policy_ids)
 
     def broadcast(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> None:
-        """Sends weights, put once, and progress to every evaluator, and to the local one."""
+        """Sends weights, put once, progress and filters to every evaluator, and to the local one."""
         self._version += 1
-        update = self._runtime.put(Update(dict(weights), self._version, dict(progress)))
+        filters = filter_statistics(self._filters)
+        update = self._runtime.put(Update(dict(weights), self._version, dict(progress), filters))
         self._runtime.get([handle.submit("receive", update) for handle in self.handles])
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
@@ -113,22 +132,21 @@ class EvaluatorSet:
         """How often weights have been sent."""
         return self._version
 
-    def _merge_filters(self) -> None:
-        master = self.local.filters
-        if all(isinstance(one, NoFilter) for own in master.values() for one in own.values()):
-            return
-        deltas = self._runtime.get([handle.submit("take_filter_deltas") for handle in self.handles])
-        for delta in deltas:
-            for policy_id, leaves in delta.items():
-                for leaf, part in leaves.items():
-                    master[policy_id][leaf].apply(part)
-        self.set_filters(filter_statistics(master))
-
     def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
         """Replaces the statistics of every evaluator's filters."""
+        for policy_id, leaves in statistics.items():
+            for leaf, own in leaves.items():
+                self._filters[policy_id][leaf].set_statistics(own)
         self.local.set_filters(statistics)
         states = self._runtime.put(statistics)
         self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
+
+    def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:
+        """Makes every evaluator's graphs, and the local one's, what those are that ``states`` come from."""
+        sent = self._runtime.put(states)
+        self._runtime.get([handle.submit("set_graph_states", sent) for handle in self.handles])
+        if not self.local_samples:
+            self.local.set_graph_states(states)
 
     def metrics(self) -> list[Metrics]:
         """Each evaluator's metrics since the last call."""
@@ -140,22 +158,24 @@ class EvaluatorSet:
         states = self._runtime.get([handle.submit("get_state") for handle in self.handles])
         return {
             "version": self._version,
+            "env_steps": self.env_steps,
             "evaluators": {str(i): state for i, state in enumerate(states)},
-            "filters": filter_statistics(self.local.filters),
+            "filters": filter_statistics(self._filters),
         }
+
+    @staticmethod
+    def unrestorable(state: Mapping[str, Any]) -> list[int]:
+        """The evaluators in a state whose environments cannot be saved: their episodes begin anew."""
+        return [int(i) for i, own in state["evaluators"].items() if own["env"] is None]
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree. With another number of evaluators, those without a state begin anew."""
         self._version = int(state["version"])
-        self.local.set_filters(state["filters"])
-        calls = []
-        for i, handle in enumerate(self.handles):
-            own = state["evaluators"].get(str(i))
-            if own is not None:
-                calls.append(handle.submit("set_state", own))
-            else:
-                calls.append(handle.submit("set_filters", state["filters"]))
-        self._runtime.get(calls)
+        self.env_steps = int(state["env_steps"])
+        self.set_filters(state["filters"])
+        known = state["evaluators"]
+        pairs = [(handle, known[str(i)]) for i, handle in enumerate(self.handles) if str(i) in known]
+        self._runtime.get([handle.submit("set_state", own) for handle, own in pairs])
 
     def close(self) -> None:
         """Ends the evaluators."""

@@ -21,20 +21,37 @@ from rlcore.policy_graph import Weights, check_weights
 RuleState = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 
+#: What a norm is increased by before a bound is divided by it, see :func:`clip_factor`.
+CLIP_EPSILON = 1e-6
+
 
 def global_norm(gradients: Arrays) -> float:
     """The Euclidean norm of all gradients as one vector."""
     return math.sqrt(sum(float(np.vdot(part, part)) for part in (g.astype(np.float64) for g in gradients.values())))
 
 
-def clip_by_global_norm(gradients: Arrays, max_norm: float) -> tuple[Weights, float]:
-    """Gradients scaled down to a global norm of ``max_norm`` where theirs is larger, and the norm they had.
+def all_finite(arrays: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether no value of any array is NaN or infinite."""
+    return all(bool(np.isfinite(array).all()) for array in arrays.values())
 
-    The factor is ``max_norm / (norm + 1e-6)``, at most 1. A norm that is not finite makes every gradient NaN or 0:
-    whoever calls this decides before whether to skip such gradients.
+
+def clip_factor(norm: float, max_norm: float) -> float:
+    """What gradients of global norm ``norm`` are multiplied with so that it is ``max_norm`` at most.
+
+    ``min(1, max_norm / (norm + CLIP_EPSILON))``, here and in the graphs of every framework (Pascanu et al. 2013, and
+    the epsilon of ``torch.nn.utils.clip_grad_norm_``).
+    """
+    return min(1.0, max_norm / (norm + CLIP_EPSILON))
+
+
+def clip_by_global_norm(gradients: Arrays, max_norm: float) -> tuple[Weights, float]:
+    """Gradients scaled by :func:`clip_factor` to a global norm of ``max_norm`` at most, and the norm they had.
+
+    A norm that is not finite makes every gradient NaN or 0: whoever calls this decides before whether to skip such
+    gradients.
     """
     norm = global_norm(gradients)
-    factor = max_norm / (norm + 1e-6)
+    factor = clip_factor(norm, max_norm)
     if factor >= 1.0:
         return dict(gradients), norm
     return {name: np.asarray(gradient * gradient.dtype.type(factor)) for name, gradient in gradients.items()}, norm

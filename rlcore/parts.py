@@ -18,8 +18,9 @@ from rlcore.evaluation import Evaluation
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.hooks import Hooks, load_hooks
 from rlcore.model import BatchedModel
-from rlcore.policy_evaluator import PolicyEvaluator, PolicyOf, filtered_space, policy_function, spaces_by_policy
+from rlcore.policy_evaluator import PolicyEvaluator, filtered_space
 from rlcore.policy_graph import Actor, GraphSpec
+from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start

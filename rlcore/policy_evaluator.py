@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -15,15 +15,19 @@ from rlcore.columns import map_leaf_spaces
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
+from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.learner import leaves_rho_to_learner
 from rlcore.policy_graph import (
     Actor,
     GradientOutput,
     GraphConfig,
     GraphSpec,
+    Pinned,
     PolicyGraph,
     Progress,
     Weights,
 )
+from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
 from rlcore.returns import as_transitions
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.collected import Collected, check_finite
@@ -33,37 +37,11 @@ from rlcore.sampling.filters import FilterDelta, NoFilter, ObservationFilter, le
 from rlcore.sampling.general import GeneralSampler
 from rlcore.sampling.held_back import join, split
 from rlcore.sampling.role import Role
+from rlcore.validation import validate
 
 #: What a policy may be given as: its class, a spec to build it from, or the finished thing.
 PolicySource = type[PolicyGraph] | GraphSpec | PolicyGraph | Actor
-PolicyOf = Callable[[Any], str]
 Filters = dict[str, dict[str, ObservationFilter]]
-
-
-class SampleInfo(NamedTuple):
-    """What a sample holds, small enough to fetch without it: counts, and the version of the weights that acted."""
-
-    env_steps: int
-    rows: dict[str, int]
-    pieces: dict[str, int]
-    version: int
-
-
-@dataclass
-class Metrics:
-    """What happened in one evaluator since it was last asked."""
-
-    episodes: list[Episode] = field(default_factory=list)
-    restarts: list[int] = field(default_factory=list)
-
-
-class Update(NamedTuple):
-    """What an evaluator is sent between two samples, in one message."""
-
-    weights: dict[str, Weights]
-    version: int
-    progress: dict[str, Progress]
-    filters: dict[str, dict[str, Any]] | None = None
 
 
 class PolicyEvaluator:
@@ -119,6 +97,8 @@ class PolicyEvaluator:
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
             policy, spec = _resolve(source, spaces[policy_id], config, seed, self.env)
             self.policies[policy_id] = policy
+            if policy.lookahead and policy.postprocess is None:
+                raise UserError(f"policy '{policy_id}' looks ahead, so its actor has to offer postprocess")
             if spec is not None:
                 self._specs.setdefault(policy_id, spec)
         self._graphs = {name: policy for name, policy in self.policies.items() if isinstance(policy, PolicyGraph)}
@@ -129,7 +109,10 @@ class PolicyEvaluator:
         }
         self._sampler = self._make_sampler(index, explore)
         self._held: dict[str, SampleBatch | None] = {}
+        self._leaves_rho = any(policy.postprocess is None for policy in self.policies.values())
         self._metrics = Metrics()
+        self._samples = self._kept = 0
+        self._recent: dict[int, _RecentSample] = {}
 
     def _make_sampler(self, index: int, explore: bool) -> ColumnarSampler | GeneralSampler:
         if self.env.lockstep and len(self._roles) == 1:
@@ -150,9 +133,19 @@ class PolicyEvaluator:
         """The counts and the sample as two results, so that a driver can count without fetching the sample."""
         batch = self._sample()
         units = batch.policies.items()
-        version = max(role.version for role in self._roles.values())
-        rows, pieces = {name: len(part) for name, part in units}, {name: part.pieces for name, part in units}
-        return SampleInfo(batch.env_steps, rows, pieces, version), batch
+        info = SampleInfo(
+            number=self._samples,
+            env_steps=batch.env_steps,
+            rows={name: len(part) for name, part in units},
+            pieces={name: part.pieces for name, part in units},
+            version=max(role.version for role in self._roles.values()),
+            filters=self.take_filter_deltas(),
+        )
+        if self._kept:
+            self._recent[self._samples] = _RecentSample(batch)
+            self._recent.pop(self._samples - self._kept, None)
+        self._samples += 1
+        return info, batch
 
     def _sample(self) -> MultiAgentBatch:
         self._refresh_actors()
@@ -165,7 +158,7 @@ class PolicyEvaluator:
             for episode in collected.episodes:
                 self._on_episode(episode)
         batches = {name: self._postprocess(name, batch, collected) for name, batch in collected.batches.items()}
-        return MultiAgentBatch(batches, collected.env_steps)
+        return MultiAgentBatch(batches, collected.env_steps, collected.agents if self._leaves_rho else None)
 
     def _postprocess(self, policy_id: str, batch: SampleBatch, collected: Collected) -> SampleBatch:
         policy = self.policies[policy_id]
@@ -207,11 +200,25 @@ class PolicyEvaluator:
             result[policy_id] = self.graph(policy_id).gradients(part, own)
         return result
 
+    def keep_samples(self, count: int) -> None:
+        """From now on the last ``count`` samples are kept for ``gradients_apart``."""
+        self._kept = max(count, self._kept)
+
     def gradients_apart(
-        self, batch: MultiAgentBatch, units: Mapping[str, NDArray[np.int64]] | None = None
+        self, number: int, units: Mapping[str, NDArray[np.int64]]
     ) -> tuple[dict[str, GradientOutput], dict[str, Weights]]:
-        """As ``gradients``, the arrays apart from the rest, so that a driver can weigh them without fetching them."""
-        outputs = self.gradients(batch, units)
+        """Gradients on ``units`` of the recent sample ``number``, which stays where it was collected.
+
+        The arrays come apart from the rest, so that a driver can weigh them without fetching them. ``UserError`` for a
+        sample that is not kept any more.
+        """
+        if number not in self._recent:
+            raise UserError(f"sample {number} is not kept; there are: {', '.join(map(str, self._recent)) or 'none'}")
+        sample, outputs = self._recent[number], {}
+        for policy_id, own in units.items():
+            if len(own):
+                pinned = sample.pinned(policy_id, self.graph(policy_id))
+                outputs[policy_id] = self.graph(policy_id).gradients(pinned, own)
         gradients = {policy_id: output.gradients for policy_id, output in outputs.items()}
         return {policy_id: replace(output, gradients={}) for policy_id, output in outputs.items()}, gradients
 
@@ -262,8 +269,7 @@ class PolicyEvaluator:
         self.on_progress(update.progress)
         for policy_id in update.progress:
             self._roles[policy_id].version = update.version
-        if update.filters is not None:
-            self.set_filters(update.filters)
+        self.set_filters(update.filters)
 
     def take_filter_deltas(self) -> dict[str, dict[str, FilterDelta]]:
         """What the filters have seen since they were last asked."""
@@ -274,6 +280,16 @@ class PolicyEvaluator:
         for policy_id, leaves in filters.items():
             for leaf, statistics in leaves.items():
                 self.filters[policy_id][leaf].set_statistics(statistics)
+
+    def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:
+        """Makes the policies' graphs what those are that ``states`` come from, optimizers included."""
+        for policy_id, state in states.items():
+            self.graph(policy_id).set_state(state)
+            self._stale.add(policy_id)
+
+    def reseed(self, seed: np.random.SeedSequence) -> None:
+        """Draws from ``seed`` from now on, in acting and for the seeds of environments that are reset."""
+        self._rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
 
     def graph_spec(self, policy_id: str) -> GraphSpec:
         """What builds the policy's graph elsewhere. ``UserError`` where only a finished policy was given."""
@@ -306,11 +322,13 @@ class PolicyEvaluator:
                 name: {leaf: one.get_state() for leaf, one in own.items()} for name, own in self.filters.items()
             },
             "held": {name: _batch_tree(batch) for name, batch in self._held.items() if batch is not None},
+            "samples": self._samples,
         }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree; slots that could not be restored begin anew and appear in ``metrics``."""
         self._rng.bit_generator.state = state["rng"]
+        self._samples = int(state["samples"])
         for policy_id, own in state["policies"].items():
             self.policies[policy_id].set_state(own)
         for policy_id, own in state["graphs"].items():
@@ -336,6 +354,22 @@ class PolicyEvaluator:
         self.env.close()
 
 
+class _RecentSample:
+    """A sample that gradients may still be asked of; each policy's part is pinned once."""
+
+    def __init__(self, batch: MultiAgentBatch) -> None:
+        self._batch = batch
+        self._pinned: dict[str, Pinned[Any]] = {}
+
+    def pinned(self, policy_id: str, graph: PolicyGraph) -> Pinned[Any]:
+        if policy_id not in self._pinned:
+            batch = self._batch[policy_id]
+            if leaves_rho_to_learner(graph):
+                batch = graph.postprocess(batch, self._batch.agents)
+            self._pinned[policy_id] = graph.pin(batch)
+        return self._pinned[policy_id]
+
+
 def _batch_tree(batch: SampleBatch) -> dict[str, Any]:
     return {"rows": dict(batch.rows), "cuts": dict(batch.cuts)}
 
@@ -349,42 +383,6 @@ def _seed_sequence(rng: np.random.Generator | np.random.SeedSequence | int | Non
     if isinstance(rng, np.random.Generator):
         return np.random.SeedSequence(rng.integers(2**32, size=4).tolist())
     return rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
-
-
-def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:
-    """``policy_of`` as a function; where there is none, the only policy, or the one that bears the agent's name."""
-    if callable(policy_of):
-        return policy_of
-    if policy_of is not None:
-        table = dict(policy_of)
-
-        def look_up(agent_id: Any) -> str:
-            if agent_id not in table:
-                known = ", ".join(map(str, table))
-                raise UserError(f"policy_of names no policy for agent {agent_id!r}, only for: {known}")
-            return str(table[agent_id])
-
-        return look_up
-    if len(policy_ids) == 1:
-        return lambda agent_id: policy_ids[0]
-    return str  # agents are named after their policies
-
-
-def spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:
-    """The spaces each policy acts in: those of the group that bears its agents' or its own name, else the only ones."""
-    groups = env.groups
-    if len(groups) == 1:
-        (only,) = groups.values()
-        return dict.fromkeys(policy_ids, only)
-    result: dict[str, Spaces] = {}
-    for group, spaces in groups.items():
-        policy_id = group if group in policy_ids else policy_of(group)
-        if result.setdefault(policy_id, spaces) != spaces:
-            raise UserError(f"policy '{policy_id}' acts for groups with different spaces; give each its own")
-    missing = [policy_id for policy_id in policy_ids if policy_id not in result]
-    if missing:
-        raise UserError(f"no group of '{env.name}' ({', '.join(groups)}) is acted for by: {', '.join(missing)}")
-    return result
 
 
 def filtered_space(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
@@ -401,7 +399,7 @@ def _resolve(
 ) -> tuple[PolicyGraph | Actor, GraphSpec | None]:
     """The policy that a source stands for, and the spec it came from."""
     if isinstance(source, type):
-        given = config if isinstance(config, GraphConfig) else source.Config(**dict(config or {}))
+        given = config if isinstance(config, GraphConfig) else validate(source.Config, dict(config or {}))
         source = GraphSpec(source, *spaces, given, seed, env.model())
     if isinstance(source, GraphSpec):
         return source.build(), source

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+import cloudpickle
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
@@ -80,12 +82,13 @@ class GradientOutput:
 
 class LearnOutput(NamedTuple):
     """What one update did. ``stop`` asks to leave this batch, ``skipped`` says that the loss or a gradient was not
-    finite and nothing changed."""
+    finite and nothing changed; ``rows`` is how many it learnt from, None where every unit was one."""
 
     stats: dict[str, float]
     td_error: NDArray[Any] | None = None
     stop: bool = False
     skipped: bool = False
+    rows: int | None = None
 
 
 @dataclass(frozen=True)
@@ -203,10 +206,10 @@ class PolicyGraph(ABC):
     def learn(self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update from one minibatch; skipped where a gradient is not finite."""
         output = self.gradients(batch, units)
-        skipped = not all(np.isfinite(gradient).all() for gradient in output.gradients.values())
+        skipped = not all(bool(np.isfinite(gradient).all()) for gradient in output.gradients.values())
         if not skipped:
             self.apply_gradients(output.gradients)
-        return LearnOutput(output.stats, output.td_error, output.stop, skipped)
+        return LearnOutput(output.stats, output.td_error, output.stop, skipped, output.count)
 
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
         """Every parameter and buffer that acting or the loss reads and learning changes, or those in ``names``."""
@@ -303,18 +306,27 @@ def check_weights(own: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[A
             raise UserError(f"weight '{name}' has shape {array.shape}, expected {own[name].shape}")
 
 
+def _none() -> None:
+    return None
+
+
 @dataclass(frozen=True)
 class GraphSpec:
-    """All that makes a policy graph, in a form that can be sent elsewhere and built there."""
+    """All that makes a policy graph, in a form that can be sent elsewhere and built there.
 
+    A spec that was sent imports the graph's framework only when it is looked into: workers that sample with actors
+    carry specs without paying for them.
+    """
+
+    # Defaults by factory: a default of the class would hide that a spec has not been opened yet.
     graph: type[PolicyGraph]
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
     config: GraphConfig
     seed: np.random.SeedSequence
-    model: BatchedModel | None = None
+    model: BatchedModel | None = field(default_factory=_none)
     #: A state, as ``get_state`` gives it, to start from in place of fresh weights.
-    start: Mapping[str, Any] | None = None
+    start: Mapping[str, Any] | None = field(default_factory=_none)
 
     def build(self, devices: Sequence[str] = ("cpu",)) -> PolicyGraph:
         """The graph, the same one wherever and how often it is built."""
@@ -325,3 +337,18 @@ class GraphSpec:
         if self.start is not None:
             graph.set_state(dict(self.start))
         return graph
+
+    def __getstate__(self) -> dict[str, Any]:
+        packed = self.__dict__.get("_packed")
+        return {"_packed": cloudpickle.dumps(self.__dict__) if packed is None else packed}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+
+    def __getattr__(self, name: str) -> Any:
+        packed = self.__dict__.get("_packed")
+        if packed is None or name.startswith("_"):
+            raise AttributeError(name)
+        del self.__dict__["_packed"]
+        self.__dict__.update(pickle.loads(packed))
+        return getattr(self, name)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from rlcore.policy_graph import Weights
+from rlcore.errors import OptimizerError
+from rlcore.policy_graph import PolicyGraph, Weights
 
 if TYPE_CHECKING:
-    from rlcore.evaluator_set import EvaluatorSet
+    from rlcore.evaluator_set import EvaluatorSet, SampleReader
     from rlcore.policy_evaluator import PolicyEvaluator
     from rlcore.runtime.base import Runtime
 
@@ -55,6 +57,8 @@ class PolicyOptimizer(ABC):
     """
 
     Config: ClassVar[type[OptimizerConfig]] = OptimizerConfig
+    #: Methods that a policy graph may leave out and this optimizer cannot do without.
+    requires: ClassVar[frozenset[str]] = frozenset()
 
     def __init__(
         self,
@@ -69,6 +73,22 @@ class PolicyOptimizer(ABC):
         self.runtime = runtime
         self.config = config
         self.trains = trains
+        for policy_id in trains:
+            self._check(policy_id, local.graph_spec(policy_id).graph)
+
+    def _check(self, policy_id: str, graph: type[PolicyGraph]) -> None:
+        """Refuses a graph that lacks what this optimizer requires."""
+        lacking = sorted(name for name in self.requires if getattr(graph, name) is getattr(PolicyGraph, name))
+        if lacking:
+            raise OptimizerError(
+                f"optimizer {type(self).__name__} cannot train policy '{policy_id}': "
+                f"policy graph {graph.__name__} has no {', '.join(lacking)}"
+            )
+
+    @cached_property
+    def reader(self) -> SampleReader:
+        """The optimizer's own view of the evaluators' samples."""
+        return self.evaluators.reader()
 
     @abstractmethod
     def step(self) -> StepResult:
@@ -79,6 +99,10 @@ class PolicyOptimizer(ABC):
         weights = self.local.get_weights()
         return {policy_id: weights[policy_id] for policy_id in self.trains}
 
+    def graph_states(self) -> dict[str, dict[str, Any]]:
+        """``{policy_id: state}`` of the trained graphs, for another run to start from; ``{}`` where there are none."""
+        return {}
+
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly."""
@@ -86,6 +110,25 @@ class PolicyOptimizer(ABC):
     @abstractmethod
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""
+
+
+def step_together(optimizers: Sequence[PolicyOptimizer]) -> list[StepResult]:
+    """A step of each optimizer of a run; those whose steps take fewer rounds of samples step until they have caught up.
+
+    Every sample is handed to each, so that one that takes fewer would fall behind the others for ever.
+    """
+    if len(optimizers) == 1:
+        return [optimizers[0].step()]
+    readers = [optimizer.reader for optimizer in optimizers]
+    results, taken = [], []
+    for optimizer, reader in zip(optimizers, readers, strict=True):
+        before = reader.taken
+        results.append(optimizer.step())
+        taken.append(reader.taken - before)
+    for optimizer, reader, rounds in zip(optimizers, readers, taken, strict=True):
+        while rounds and reader.unread >= rounds:
+            results.append(optimizer.step())
+    return results
 
 
 class MeanStats:

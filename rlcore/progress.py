@@ -57,13 +57,11 @@ class Counters:
     evaluated_at: int = 0
     wall_s: float = 0.0
 
-    def add(self, results: Sequence[StepResult], episodes: int) -> None:
-        """One iteration: what each optimizer did in it, and how many training episodes finished.
-
-        Optimizers share the evaluators and see the same samples, so their environment steps are counted once.
-        """
+    def add(self, results: Sequence[StepResult], episodes: int, sampled: int) -> None:
+        """One iteration: what the optimizers did in it, how many training episodes finished, and how many environment
+        steps the set of evaluators ``sampled``: 0 where the optimizers drive the evaluators without it."""
         self.iteration += 1
-        self.env_steps += max(result.env_steps for result in results)
+        self.env_steps += sampled or max(result.env_steps for result in results)
         self.episodes += episodes
         self.learnt_rows += sum(result.learnt_rows for result in results)
         self.updates += sum(result.updates for result in results)

@@ -17,6 +17,7 @@ from rlcore.hooks import load_hooks
 from rlcore.interrupts import Interrupts
 from rlcore.parts import build_parts
 from rlcore.policy_graph import Weights
+from rlcore.policy_optimizer import step_together
 from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row
 from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, Start, read_saved, read_starts
@@ -136,11 +137,11 @@ class Trainer:
         """One iteration: every optimizer takes a step, then what is due is evaluated, recorded and saved."""
         self._begin()
         now = self._parts.runtime.now
-        started = now()
-        results = [optimizer.step() for optimizer in self._parts.optimizers]
+        started, sampled = now(), self._parts.evaluators.env_steps
+        results = step_together(self._parts.optimizers)
         episodes = [episode for metrics in self._parts.evaluators.metrics() for episode in metrics.episodes]
         trained = now()
-        self.counters.add(results, len(episodes))
+        self.counters.add(results, len(episodes), self._parts.evaluators.env_steps - sampled)
         self._window.add(episodes)
         evaluation = self._evaluate_if_due()
         evaluated = now()

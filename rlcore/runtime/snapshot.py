@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import pickle
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
 
 Value = TypeVar("Value")
 
@@ -14,6 +17,16 @@ def snapshot(value: Value) -> Value:
     Raises whatever pickling raises, so that what cannot be sent elsewhere is not sent here either.
     """
     buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-    copied: Value = pickle.loads(data, buffers=[buffer.raw().tobytes() for buffer in buffers])
+    stream = io.BytesIO()
+    _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
+    copied: Value = pickle.loads(stream.getbuffer(), buffers=[buffer.raw().tobytes() for buffer in buffers])
     return copied
+
+
+class _Pickler(pickle.Pickler):
+    """Puts every array out of band: those that are strided would otherwise come back writable."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if type(value) is np.ndarray and not (value.flags.c_contiguous or value.flags.f_contiguous):
+            return np.ascontiguousarray(value).__reduce_ex__(5)
+        return NotImplemented

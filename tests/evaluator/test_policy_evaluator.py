@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import functools
+import pickle
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,9 +14,12 @@ import pytest
 from support.toy_graph import LookaheadGraph, ToyGraph
 
 from rlcore.batch import MultiAgentBatch, SampleBatch, concat
-from rlcore.errors import EnvError, RlcoreError, UserError
+from rlcore.errors import EnvError, NonFiniteError, UserError
+from rlcore.evaluator_messages import Update
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.policy_evaluator import PolicyEvaluator, Update
+from rlcore.learner import Learner
+from rlcore.ledger import Ledger
+from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.snapshot import snapshot
@@ -63,7 +70,7 @@ def test_policies_named_by_a_mapping_or_after_their_agents() -> None:
 def test_samples_carry_the_version_of_the_weights_that_acted() -> None:
     one = evaluator()
     assert set(one.sample().cuts["policy_version"]) == {0}
-    one.receive(Update({"default": {"w": np.array([2.0])}}, 5, {"default": Progress(100)}))
+    one.receive(Update({"default": {"w": np.array([2.0])}}, 5, {"default": Progress(100)}, {}))
     batch = one.sample()
     assert set(batch.cuts["policy_version"]) == {5}
     assert set(batch["w_seen"]) == {2.0}
@@ -182,10 +189,10 @@ def test_every_reader_gets_every_sample_once() -> None:
     evaluators = evaluator_set(2)
     first, second = evaluators.reader(), evaluators.reader()
     assert first.round() == second.round()
-    assert first.round() != second._rounds
-    assert first.round()
-    with pytest.raises(RlcoreError, match="left 2 rounds of samples unread"):
-        first.round()
+    later = [first.round(), first.round()]
+    assert (first.unread, second.unread) == (0, 2)
+    assert [second.round(), second.round()] == later
+    assert evaluators.env_steps == 3 * 2 * 8
 
 
 def test_merged_filter_statistics_are_those_of_all_observations() -> None:
@@ -197,6 +204,7 @@ def test_merged_filter_statistics_are_those_of_all_observations() -> None:
         raw = evaluators.fetch(reader.round(), ("default",))["default"]["obs"].astype(np.float64)
         std = np.sqrt(statistics["m2"] / max(statistics["count"], 1)) if statistics["count"] else 1.0
         pooled.update(raw * std + statistics["mean"])
+        evaluators.broadcast({}, {"default": Progress()})
         merged = evaluators.local.filters["default"][""].get_statistics()
         assert merged["count"] == pooled.count
         np.testing.assert_allclose(merged["mean"], pooled.mean, rtol=1e-6)
@@ -219,3 +227,60 @@ def test_a_set_goes_on_exactly_from_its_state() -> None:
             np.testing.assert_array_equal(want[name], got[name])
         np.testing.assert_array_equal(want.cuts["policy_version"], got.cuts["policy_version"])
     assert one.metrics() == other.metrics()
+
+
+# -- the ledger, the learner, what travels
+
+
+def test_B115_skipped_updates_of_one_policy_are_bounded_whatever_the_others_do() -> None:
+    ledger = Ledger(("a", "b"), bound=3)
+    for _ in range(2):
+        ledger.note("a", 1, {}, skipped=True)
+        ledger.note("b", 1, {}, skipped=False)
+    again = Ledger(("a", "b"), bound=3)
+    again.set_state(snapshot(ledger.get_state()))
+    assert again.skipped == 2
+    with pytest.raises(NonFiniteError, match="policy 'a'"):
+        again.note("a", 1, {}, skipped=True)
+
+
+def test_schedules_of_the_next_update_go_by_the_steps_sampled() -> None:
+    learner = Learner({"default": evaluator().graph_spec("default")})
+    learner.advance(100)
+    graph = learner.graphs["default"]
+    assert isinstance(graph, ToyGraph)
+    assert [progress.env_steps for progress in graph.progress] == [100]
+
+
+def test_a_spec_that_was_sent_is_opened_when_it_is_looked_into() -> None:
+    spec = snapshot(evaluator().graph_spec("default"))
+    assert set(vars(spec)) == {"_packed"}
+    again = snapshot(spec)
+    assert again.graph is ToyGraph
+    assert (again.model, again.start) == (None, None)
+    assert again.build().get_weights()["w"].tolist() == [0.0]
+
+
+def test_a_sampling_worker_does_not_import_what_its_specs_were_made_with(tmp_path: Path) -> None:
+    specs = {"default": evaluator().graph_spec("default")}
+    file = tmp_path / "specs.pickle"
+    file.write_bytes(pickle.dumps(specs))
+    code = f"import pickle, sys; pickle.load(open({str(file)!r}, 'rb')); print('support' in str(sys.modules))"
+    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert output.strip() == "False"
+
+
+def test_gradients_of_a_kept_sample_and_of_one_that_is_not() -> None:
+    one = evaluator()
+    one.keep_samples(2)
+    numbers = [one.sample_counted()[0].number for _ in range(3)]
+    outputs, gradients = one.gradients_apart(numbers[-1], {"default": np.array([0, 1])})
+    assert outputs["default"].count == 2 and outputs["default"].gradients == {}
+    assert set(gradients["default"]) == {"w"}
+    with pytest.raises(UserError, match="sample 0 is not kept; there are: 1, 2"):
+        one.gradients_apart(numbers[0], {"default": np.array([0])})
+
+
+def test_a_wrong_config_is_named_by_its_key() -> None:
+    with pytest.raises(UserError, match="stepp"):
+        evaluator(config={"stepp": 1.0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
@@ -67,6 +68,14 @@ def test_what_crosses_is_read_only_both_ways(runtime: InlineRuntime) -> None:
     with pytest.raises(ValueError, match="read-only"):
         runtime.get(handle.submit("write", own))
     assert own.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("view", [np.s_[:, ::2], np.s_[::-1], np.s_[:, :1]], ids=str)
+def test_views_cross_read_only_too(view: Any) -> None:
+    array = np.arange(12).reshape(3, 4)[view]
+    copied = snapshot({"a": [array]})["a"][0]
+    assert copied.tolist() == array.tolist()
+    assert not copied.flags.writeable
 
 
 def test_put_keeps_the_value_of_the_moment(runtime: InlineRuntime) -> None:

@@ -78,7 +78,7 @@ def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
         StepResult(50, 60, 3, 1, 2, {"a": {"loss": 0.5}}, {"sample_s": 1.0, "learn_s": 2.0, "sync_s": 0.5}),
         StepResult(50, 40, 2, 0, 0, {"b": {"loss": 0.25}}, {"sample_s": 0.5, "learn_s": 1.0, "sync_s": 0.0}),
     ]
-    counters.add(results, 0)
+    counters.add(results, 0, 50)
     found = make_row(counters, EpisodeWindow(), Iteration(results, 0, None, train_s=5.0, evaluation_s=0.0))
     assert tuple(found)[: len(ROW_KEYS)] == ROW_KEYS
     expected = {

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.errors import NonFiniteError
+from rlcore.errors import NonFiniteError, OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import GradientOutput, PolicyGraph
-from rlcore.policy_optimizer import PolicyOptimizer
+from rlcore.policy_optimizer import PolicyOptimizer, step_together
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.snapshot import snapshot
 from rlcore.sampling.collect import Fragment
@@ -117,9 +117,10 @@ def test_replicas_stay_equal_under_allreduce() -> None:
     for _ in range(3):
         one.step()
     for handle in one.evaluators.handles:
+        replica = one.runtime.get(handle.submit("get_weights"))
         for policy_id, weights in one.get_weights().items():
             for name, array in weights.items():
-                np.testing.assert_array_equal(array, handle._worker.graph(policy_id).get_weights()[name])
+                np.testing.assert_array_equal(array, replica[policy_id][name])
 
 
 @BOTH
@@ -160,6 +161,51 @@ def test_B115_gradients_that_are_not_finite_change_nothing_and_end_the_run(optim
     with pytest.raises(NonFiniteError, match="policy 'a': the loss or a gradient was NaN or infinite in 20 updates"):
         for _ in range(19):
             one.step()
+
+
+@BOTH
+def test_B115_a_policy_that_never_learns_ends_the_run_though_another_does(optimizer: type[PolicyOptimizer]) -> None:
+    one = make(optimizer, 0, {"a": PoisonedPG, "b": LinearPG})
+    with pytest.raises(NonFiniteError, match="policy 'a'"):
+        for _ in range(20):
+            one.step()
+
+
+def test_optimizers_that_take_different_numbers_of_rounds_share_every_sample() -> None:
+    one = make(MultiGPU, 1, trains=("a",), train_batch_size=80)  # three rounds of 32 rows
+    other = MultiGPU(one.local, one.evaluators, one.runtime, MultiGPU.Config(), ("b",))
+    for _ in range(3):
+        results = step_together([one, other])
+        assert [result.env_steps for result in results] == [96, 32, 32, 32]
+    assert one.evaluators.env_steps == 3 * 96
+    assert (one.reader.unread, other.reader.unread) == (0, 0)
+
+
+def test_replicas_are_equal_after_a_resume_with_more_evaluators() -> None:
+    one = make(AllReduce, 2, epochs=2, minibatch_size=16)
+    one.step()
+    other = make(AllReduce, 3, epochs=2, minibatch_size=16)
+    other.set_state(snapshot(one.get_state()))
+    other.evaluators.set_state(snapshot(one.evaluators.get_state()))
+    for _ in range(2):
+        other.step()
+    for handle in other.evaluators.handles:
+        weights = other.runtime.get(handle.submit("get_weights"))
+        for policy_id, own in other.get_weights().items():
+            for name, array in own.items():
+                np.testing.assert_array_equal(array, weights[policy_id][name])
+
+
+def test_a_graph_that_lacks_what_an_optimizer_requires_is_refused_by_name() -> None:
+    class Demanding(MultiGPU):
+        requires = frozenset({"actor", "postprocess"})
+
+    class Plain(LinearPG):
+        actor = PolicyGraph.actor
+
+    message = "optimizer Demanding cannot train policy 'a': policy graph Plain has no actor"
+    with pytest.raises(OptimizerError, match=message):
+        make(Demanding, 0, {"a": Plain, "b": LinearPG})
 
 
 @BOTH

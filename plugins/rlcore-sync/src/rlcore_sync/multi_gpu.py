@@ -50,7 +50,6 @@ class MultiGPU(PolicyOptimizer):
     ) -> None:
         super().__init__(local, evaluators, runtime, config, trains)
         self.learner = Learner({policy_id: local.graph_spec(policy_id) for policy_id in trains}, config.devices)
-        self._reader = evaluators.reader()
         self._rng = np.random.default_rng(config.seed)
 
     def step(self) -> StepResult:
@@ -68,7 +67,7 @@ class MultiGPU(PolicyOptimizer):
                 for units in shuffled(units_in_all, self.config.minibatch_size, self._rng):
                     output = self.learner.learn({policy_id: pinned[policy_id]}, {policy_id: units})[policy_id]
                     stats.add(policy_id, output.stats)
-                    updates, learnt_rows, stop = updates + 1, learnt_rows + len(units), output.stop
+                    updates, learnt_rows, stop = updates + 1, learnt_rows + (output.rows or 0), output.stop
                     if stop:
                         break
                 if stop:
@@ -86,10 +85,13 @@ class MultiGPU(PolicyOptimizer):
         )
 
     def _collect(self) -> MultiAgentBatch:
-        rounds = [self.evaluators.fetch(self._reader.round(), self.trains)]
+        rounds = [self.evaluators.fetch(self.reader.round(), self.trains)]
         while sum(len(own) for one in rounds for own in one.values()) < self.config.train_batch_size:
-            rounds.append(self.evaluators.fetch(self._reader.round(), self.trains))
+            rounds.append(self.evaluators.fetch(self.reader.round(), self.trains))
         return concat_agents(rounds)
+
+    def graph_states(self) -> dict[str, dict[str, Any]]:
+        return self.learner.graph_states()
 
     def get_weights(self) -> dict[str, Weights]:
         return self.learner.get_weights()

@@ -1,0 +1,46 @@
+"""What passes between evaluators and whoever drives them, beside the samples themselves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rlcore.policy_graph import Progress, Weights
+from rlcore.sampling.episode import Episode
+from rlcore.sampling.filters import FilterDelta
+
+
+class SampleInfo(NamedTuple):
+    """What a sample holds, small enough to fetch without it.
+
+    ``number`` counts the evaluator's samples from 0, ``version`` is that of the weights that acted, ``filters`` what
+    the observation filters have seen.
+    """
+
+    number: int
+    env_steps: int
+    rows: dict[str, int]
+    pieces: dict[str, int]
+    version: int
+    filters: dict[str, dict[str, FilterDelta]]
+
+
+class Update(NamedTuple):
+    """What an evaluator is sent between two samples, in one message.
+
+    ``weights`` may leave out policies; those in ``progress`` have ``version`` from now on. ``filters`` are the merged
+    statistics, by policy and leaf.
+    """
+
+    weights: dict[str, Weights]
+    version: int
+    progress: dict[str, Progress]
+    filters: dict[str, dict[str, Any]]
+
+
+@dataclass
+class Metrics:
+    """What happened in one evaluator since it was last asked: finished episodes, slots that had to begin anew."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    restarts: list[int] = field(default_factory=list)

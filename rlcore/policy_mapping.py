@@ -1,0 +1,48 @@
+"""Which policy acts for which agent, and in which spaces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rlcore.env import BatchedEnv, Spaces
+from rlcore.errors import UserError
+
+#: From an agent's id to its policy's.
+PolicyOf = Callable[[Any], str]
+
+
+def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:
+    """``policy_of`` as a function; where there is none, the only policy, or the one that bears the agent's name."""
+    if callable(policy_of):
+        return policy_of
+    if policy_of is not None:
+        table = dict(policy_of)
+
+        def look_up(agent_id: Any) -> str:
+            if agent_id not in table:
+                known = ", ".join(map(str, table))
+                raise UserError(f"policy_of names no policy for agent {agent_id!r}, only for: {known}")
+            return str(table[agent_id])
+
+        return look_up
+    if len(policy_ids) == 1:
+        return lambda agent_id: policy_ids[0]
+    return str  # agents are named after their policies
+
+
+def spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:
+    """The spaces each policy acts in: those of the group that bears its agents' or its own name, else the only ones."""
+    groups = env.groups
+    if len(groups) == 1:
+        (only,) = groups.values()
+        return dict.fromkeys(policy_ids, only)
+    result: dict[str, Spaces] = {}
+    for group, spaces in groups.items():
+        policy_id = group if group in policy_ids else policy_of(group)
+        if result.setdefault(policy_id, spaces) != spaces:
+            raise UserError(f"policy '{policy_id}' acts for groups with different spaces; give each its own")
+    missing = [policy_id for policy_id in policy_ids if policy_id not in result]
+    if missing:
+        raise UserError(f"no group of '{env.name}' ({', '.join(groups)}) is acted for by: {', '.join(missing)}")
+    return result
