@@ -34,6 +34,7 @@ from rlcore.policy_graph import ActRows, State
 from rlcore.sampling.collect import Collect, Episodes
 from rlcore.sampling.collected import Collected
 from rlcore.sampling.episode import Episode, EpisodeBook
+from rlcore.sampling.pieces import find_pieces
 from rlcore.sampling.role import Role
 from rlcore.sampling.table import StepTable
 
@@ -225,10 +226,7 @@ class _Fragment:
         flat = np.arange(len(sampler._slots) * self._time) if keep is None else keep
         slot_of_row, time_of_row = flat // self._time, flat % self._time
         ended = table[TERMINATED] | table[TRUNCATED]
-        opens = np.ones(len(flat), np.bool_)
-        opens[1:] = ended[:-1] | (slot_of_row[1:] != slot_of_row[:-1])
-        starts = np.flatnonzero(opens)
-        sizes = np.diff(starts, append=len(flat))
+        starts, sizes, last = find_pieces(slot_of_row, ended)
         slots = slot_of_row[starts]
         rank = np.arange(len(starts)) - np.searchsorted(slots, slots)
         # Only a piece that begins with the fragment can go on with an earlier one.
@@ -241,12 +239,11 @@ class _Fragment:
         obs = from_table(OBS, table)
         role.observe(obs)
         table.update(to_table(OBS, role.normalise(obs)))
-        last = starts + sizes - 1
         cuts: dict[str, Any] = {
             START: starts,
             LENGTH: sizes,
             SLOT: slots.astype(np.int32),
-            AGENT_ID: np.zeros(len(starts), np.int32),
+            AGENT_ID: np.zeros(len(starts), np.int64),
             EPS_ID: sampler._book.eps_id(slots, sampler._book.number[slots] + rank),
             POLICY_VERSION: np.full(len(starts), role.version, np.int64),
             BOOTSTRAP: ~table[TERMINATED][last],
@@ -298,14 +295,12 @@ class _Fragment:
         if not len(batch):
             return []
         sums = np.add.reduceat(batch[REWARDS].astype(np.float64), starts)
-        order = np.lexsort((slots, time, ~ended))
         episodes = []
-        for piece in order:
+        for piece in np.flatnonzero(ended)[np.lexsort((slots[ended], time[ended]))]:
             slot = int(slots[piece])
-            book.add(policy_id, slot, sums[piece])
-            book.length[slot] += sizes[piece]
-            if ended[piece]:
-                episodes.append(book.finish(slot))
+            book.add(policy_id, slot, sums[piece], sizes[piece])
+            episodes.append(book.finish(slot))
+        book.add(policy_id, slots[~ended], sums[~ended], sizes[~ended])
         return episodes
 
 

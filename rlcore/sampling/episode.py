@@ -38,11 +38,12 @@ class EpisodeBook:
         """The id of episode ``number`` of ``slot``, elementwise."""
         return np.asarray(number * self._slots + slot + self._offset, np.int64)
 
-    def add(self, policy_id: str, slots: Any, rewards: Any) -> None:
-        """Adds rewards (several rows may be of one slot) to the returns of the slots' episodes."""
+    def add(self, policy_id: str, slots: Any, rewards: Any, steps: Any = 0) -> None:
+        """Adds rewards (several rows may be of one slot) and environment steps to the slots' episodes."""
         if policy_id not in self.returns:
             self.returns[policy_id] = np.zeros(self._slots, np.float64)
         np.add.at(self.returns[policy_id], slots, rewards)
+        np.add.at(self.length, slots, steps)
 
     def finish(self, slot: int) -> Episode:
         """Closes the running episode of ``slot`` and opens the next."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from rlcore.sampling.agents import AgentTable
 from rlcore.sampling.collect import Collect, Episodes
 from rlcore.sampling.collected import Collected
 from rlcore.sampling.episode import Episode, EpisodeBook
-from rlcore.sampling.log import LIVE, NUMBER, TRACK, Log, Table
+from rlcore.sampling.log import LIVE, NUMBER, TRACK, VERSION, Log, Table
 from rlcore.sampling.role import Role
 
 
@@ -47,7 +47,7 @@ class GeneralSampler:
         self._book = EpisodeBook(env.num_slots, index)
         self._tracks = Tracks(env.num_slots, self._roles)
         self._sent = np.zeros(env.num_slots, np.bool_)
-        self._waiting: dict[str, StepBatch] | None = None
+        self._waiting: dict[str, _Waiting] | None = None
         self._open = Log()
 
     def collect(self, how: Collect) -> Collected:
@@ -91,11 +91,8 @@ class GeneralSampler:
         """Acts for every row that waits, and sends the actions."""
         assert self._waiting is not None
         waiting, self._waiting = self._waiting, {}
-        for group, step in waiting.items():
-            codes = self._agents.encode(step.agent_id)
-            tracks = self._tracks.of(codes, step.slot)
+        for group, (step, tracks, policies) in waiting.items():
             self._sent[step.slot] = True
-            policies = self._agents.policy[codes]
             chosen: dict[str, NDArray[Any]] = {}
             for number, role in enumerate(self._roles):
                 rows = np.flatnonzero(policies == number)
@@ -104,7 +101,7 @@ class GeneralSampler:
                 own = tracks[rows]
                 state = self._tracks.state(number, own)
                 obs = take(step.obs, rows)
-                t = self._tracks.t[own]
+                t = self._tracks.t[own].astype(np.int32)
                 out = role.act(
                     obs,
                     state,
@@ -120,7 +117,8 @@ class GeneralSampler:
                         TRACK: own,
                         NUMBER: self._book.number[slots],
                         LIVE: live[slots],
-                        T: t.astype(np.int32),
+                        T: t,
+                        VERSION: np.full(len(own), role.version, np.int64),
                         ENV_STEP: np.array(step.env_step[rows]),
                         **to_table(OBS, obs),
                         **to_table(ACTIONS, out.actions),
@@ -165,7 +163,7 @@ class GeneralSampler:
             over.append(step.slot[step.episode_over])
             needing = np.flatnonzero(step.needs_action)
             if len(needing):
-                self._waiting[group] = _rows(step, needing)
+                self._waiting[group] = _Waiting(_rows(step, needing), tracks[needing], policies[needing])
         return np.unique(np.concatenate(over)).tolist() if over else []
 
     def _outcome(
@@ -196,11 +194,9 @@ class GeneralSampler:
         """By policy: tracks, observations and states of the rows that wait for an action."""
         assert self._waiting is not None
         result: dict[str, list[Table]] = {}
-        for step in self._waiting.values():
-            codes = self._agents.encode(step.agent_id)
-            tracks = self._tracks.of(codes, step.slot)
+        for step, tracks, policies in self._waiting.values():
             for number, role in enumerate(self._roles):
-                rows = np.flatnonzero(self._agents.policy[codes] == number)
+                rows = np.flatnonzero(policies == number)
                 own = tracks[rows]
                 state = {f"{STATE_IN}.{i}": part for i, part in enumerate(self._tracks.state(number, own))}
                 result.setdefault(role.policy_id, []).append(
@@ -236,6 +232,14 @@ class GeneralSampler:
                 self._sent[slot] = False
             self._open.forget(self._tracks.forget(restarted))
             self._receive(self._env.poll(None), self._open)
+
+
+class _Waiting(NamedTuple):
+    """Rows of a group that wait for an action, with their tracks and the numbers of their policies."""
+
+    step: StepBatch
+    tracks: NDArray[np.int64]
+    policies: NDArray[np.int64]
 
 
 class Tracks:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from rlcore.columns import from_table, to_table
 from rlcore.errors import EnvError
 from rlcore.sampling.agents import AgentTable
 from rlcore.sampling.episode import EpisodeBook
+from rlcore.sampling.pieces import find_pieces
 from rlcore.sampling.role import Role
 
 Table = dict[str, NDArray[Any]]
@@ -36,6 +38,7 @@ Table = dict[str, NDArray[Any]]
 TRACK = "track"
 NUMBER = "number"
 LIVE = "live"
+VERSION = "version"
 
 
 class Log:
@@ -64,7 +67,7 @@ class Log:
         book: EpisodeBook,
         waiting: Mapping[str, list[Table]],
         env_name: str,
-    ) -> tuple[dict[str, SampleBatch], dict[object, tuple[str, SampleBatch]] | None, Log]:
+    ) -> tuple[dict[str, SampleBatch], ByAgent | None, Log]:
         """Batches by policy, the same by agent where there are several, and a log of the acts that are still open."""
         batches: dict[str, SampleBatch] = {}
         rest = Log()
@@ -88,14 +91,7 @@ class Log:
                 env_name,
             )
             batches[role.policy_id] = batch
-        if len(agents.ids) == 1:
-            return batches, None, rest
-        by_agent: dict[object, tuple[str, SampleBatch]] = {}
-        for policy_id, batch in batches.items():
-            for agent_id in np.unique(batch.cuts[AGENT_ID]).tolist():
-                pieces = np.flatnonzero(batch.cuts[AGENT_ID] == agent_id)
-                by_agent[agent_id] = (policy_id, batch.take_pieces(pieces))
-        return batches, by_agent, rest
+        return batches, ByAgent(batches) if len(agents.ids) > 1 else None, rest
 
     def _cut_policy(
         self, role: Role, acts: Table, successors: Table, agents: AgentTable, book: EpisodeBook, env_name: str
@@ -113,12 +109,8 @@ class Log:
             endings = {name: column[kept_endings] for name, column in endings.items()}
         rows = {name: column[live] for name, column in rows.items()}
         ended = ended[live]
-        track, number = rows.pop(TRACK), rows.pop(NUMBER)
-        opens = np.ones(len(track), np.bool_)
-        opens[1:] = ended[:-1] | (track[1:] != track[:-1])
-        starts = np.flatnonzero(opens)
-        sizes = np.diff(starts, append=len(track))
-        last = starts + sizes - 1
+        track, number, version = rows.pop(TRACK), rows.pop(NUMBER), rows.pop(VERSION)
+        starts, sizes, last = find_pieces(track, ended)
         after = _after(track[last], ended[last], successors, endings, agents, slots, env_name)
         raw_obs = from_table(OBS, rows)
         role.observe(raw_obs)
@@ -131,7 +123,8 @@ class Log:
             SLOT: slot.astype(np.int32),
             AGENT_ID: np.array(agents.ids)[track[starts] // slots],
             EPS_ID: book.eps_id(slot, number[starts]),
-            POLICY_VERSION: np.full(len(starts), role.version, np.int64),
+            # The oldest weights that acted in the piece: an act may have waited while newer ones came.
+            POLICY_VERSION: version[starts],
             BOOTSTRAP: ~rows[TERMINATED][last],
             **to_table(LAST_OBS, role.normalise(from_table(OBS, after))),
             **state_in,
@@ -153,6 +146,30 @@ class Log:
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""
         self._acts = {policy_id: [dict(table)] for policy_id, table in state.items()}
+
+
+class ByAgent(Mapping[Any, tuple[str, SampleBatch]]):
+    """``{agent_id: (policy_id, batch)}``, cut from the policies' batches when it is first looked into."""
+
+    def __init__(self, batches: Mapping[str, SampleBatch]) -> None:
+        self._batches = batches
+
+    @cached_property
+    def _found(self) -> dict[Any, tuple[str, SampleBatch]]:
+        return {
+            agent_id: (policy_id, batch.take_pieces(np.flatnonzero(batch.cuts[AGENT_ID] == agent_id)))
+            for policy_id, batch in self._batches.items()
+            for agent_id in np.unique(batch.cuts[AGENT_ID]).tolist()
+        }
+
+    def __getitem__(self, agent_id: Any) -> tuple[str, SampleBatch]:
+        return self._found[agent_id]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._found)
+
+    def __len__(self) -> int:
+        return len(self._found)
 
 
 def _stack(tables: list[Table]) -> Table:

@@ -66,7 +66,7 @@ def assert_equal(one: SampleBatch, other: SampleBatch) -> None:
         assert sorted(left) == sorted(right)
         for name in left:
             np.testing.assert_array_equal(left[name], right[name], err_msg=f"{kind} {name}")
-            assert left[name].dtype == right[name].dtype or name == "agent_id", name
+            assert left[name].dtype == right[name].dtype, name
 
 
 @pytest.mark.parametrize("next_step", [False, True], ids=["same-step", "next-step"])
