@@ -138,6 +138,9 @@ def test_B088_an_evaluator_goes_on_exactly_from_its_state(collect: Any, graph: A
     state = snapshot(one.get_state())
     other = evaluator(graph, collect=collect, observation_filter=MeanStd, rng=99)
     other.set_state(state)
+    third = evaluator(graph, collect=collect, observation_filter=MeanStd, rng=98)
+    third.set_state(snapshot(other.get_state()))
+    other = third
     for _ in range(3):
         want, got = one.sample(), other.sample()
         for name in want.rows:

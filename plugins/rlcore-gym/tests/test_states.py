@@ -113,6 +113,25 @@ def test_B088_a_state_of_a_restored_environment(same_step: Any) -> None:
     assert build().set_state(state) == []
 
 
+@pytest.mark.parametrize("settings", [{}, {"vectorization": "native"}], ids=["sync", "native"])
+@pytest.mark.parametrize("polled", [False, True])
+def test_B088_a_state_taken_right_after_restoring_is_the_same(settings: Any, polled: bool, same_step: Any) -> None:
+    build = lambda: GymProvider().make("CartPole-v1", SLOTS, settings)  # noqa: E731
+    env = build()
+    env.reset(5)
+    run(env, 23, np.random.default_rng(1))
+    once = build()
+    assert once.set_state(saved(env)) == []
+    if polled:
+        once.poll(None)
+    twice = build()
+    assert twice.set_state(saved(once)) == []
+    rest = [twice.poll(None)[DEFAULT_GROUP]]
+    again = [once.poll(None)[DEFAULT_GROUP]] if not polled else rest
+    for one, other in zip(rest, again, strict=True):
+        assert same_step(one, other)
+
+
 def test_native_cartpole_goes_on_to_the_last_bit(same_step: Any) -> None:
     build = lambda: GymProvider().make("CartPole-v1", SLOTS, {"vectorization": "native"})  # noqa: E731
     for steps in range(12, 24):

@@ -69,6 +69,8 @@ class InProcessEnv(LockstepEnv):
         self._first_observed: list[Any] = [None] * len(envs)
         #: Whether flags are set that the next step has to clear.
         self._flagged = True
+        #: The last rewards of episodes that were restored and have not gone on yet.
+        self._arrived: NDArray[np.float32] | None = None
 
     # -- beginning
 
@@ -81,6 +83,7 @@ class InProcessEnv(LockstepEnv):
         after = [generators.snapshots() for generators in self._generators]
         check_streams(self.name, before, after, self._rows.columns)
         self._origins = [None] * self.num_slots
+        self._arrived = None
         self._log.begin(self._slot)
         self._flagged = True
         self._until_limit = self._distance_to_limit()
@@ -126,6 +129,7 @@ class InProcessEnv(LockstepEnv):
 
     def _advance(self, actions: Columns) -> Columns:
         self._log.append(actions)
+        self._arrived = None
         self._env_step += 1
         results: list[Any] = []
         append = results.append
@@ -221,12 +225,14 @@ class InProcessEnv(LockstepEnv):
     def get_state(self) -> dict[str, Any] | None:
         if not self._savable():
             return None
+        # What a restored episode arrived with is not handed out again, but is still the reward of its last step.
+        rewards = self._reward if self._arrived is None else self._arrived
         takes = [
             Take(
                 seed=self._seeds[slot],
                 origin=self._origins[slot],
                 actions=self._log.of(slot),
-                reward=float(self._reward[slot]) if self._env_step[slot] else 0.0,
+                reward=float(rewards[slot]) if self._env_step[slot] else 0.0,
                 obs=take(self._rows.columns, slot),
                 generators=Generators(self._envs[slot]).states(),
             )
@@ -246,16 +252,19 @@ class InProcessEnv(LockstepEnv):
         self._env_step[:] = 0
         restarted: list[int] = []
         actions: list[Columns] = []
+        arrived = np.zeros_like(self._reward)
         for slot in range(self.num_slots):
             known = recording.take(slot) if slot < recording.num_slots else None
             if known is not None and self._play_back(slot, known):
                 assert known.actions is not None
                 actions.append(known.actions)
+                arrived[slot] = known.reward
             else:
                 self._start_anew(slot, known)
                 actions.append(self._log.nothing)
                 restarted.append(slot)
         self._log.replace(actions)
+        self._arrived = arrived
         self._needs_action[:] = True
         np.equal(self._env_step, 0, out=self._first)
         self._flagged = True
