@@ -8,12 +8,19 @@ A plugin of the group ``rlcore.hooks`` is a module or a class, and ``Trainer(con
             print(status)
 
 In an object or class given, a method named like an event counts without the decorator as well. Hooks are called in the
-reverse of the order in which they were given; what one raises ends the run.
+reverse of the order in which they were given.
+
+What a hook of the program's own raises ends the run, with a note that names hook and event. A hook of an installed
+package is there whether the program knows of it or not: where it raises, a ``HookWarning`` says so once for each event,
+and the run goes on.
 """
 
 from __future__ import annotations
 
+import functools
 import inspect
+import traceback
+import types
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -71,7 +78,7 @@ class Events:
 
 
 class HookWarning(UserWarning):
-    """An installed hook plugin cannot be used, and the run goes on without it."""
+    """An installed hook plugin cannot be used, or failed in an event, and the run goes on without it."""
 
 
 class Hooks:
@@ -83,6 +90,7 @@ class Hooks:
         #: The events, as functions to call with keywords.
         self.call = cast(Events, self._manager.hook)
         self._given: dict[str, object] = {}
+        self._plugins: list[object] = []
 
     def add(self, given: object) -> None:
         """Takes part from now on: an object with hooks, a class of one, a module, or the name of a hook plugin.
@@ -92,17 +100,18 @@ class Hooks:
         """
         if any(given is known or (isinstance(known, str) and given == known) for known in self._given.values()):
             return
-        what = f"hook '{given}'" if isinstance(given, str) else f"hook {registry.target_of(given)}"
+        what, installed = _described(given)
         plugin = registry.load("hook", given) if isinstance(given, str) else given
         if inspect.isclass(plugin):
             try:
                 plugin = plugin()
             except Exception as error:
                 raise BrokenPluginError(f"{what} cannot be made: {type(error).__name__}: {error}") from error
-        _check_implementations(self._manager, plugin, what)
-        if plugin not in [known for _, known in self._manager.list_name_plugin()]:
+        implemented = _implementations(self._manager, plugin, what)
+        if not any(plugin is known for known in self._plugins):
             name = f"{what} #{len(self._given)}"
-            self._manager.register(plugin, name)
+            self._manager.register(_guarded(plugin, implemented, what, installed), name)
+            self._plugins.append(plugin)
             self._given[name] = given
 
     def for_workers(self) -> tuple[object, ...]:
@@ -154,19 +163,34 @@ class _Manager(pluggy.PluginManager):
         return options
 
 
-def _check_implementations(manager: _Manager, plugin: object, what: str) -> None:
-    """Raises ``InvalidPluginError`` for what pluggy would take without a word, or refuse in words of its own."""
+def _described(given: object) -> tuple[str, bool]:
+    """How messages call a hook, and whether it is one of an installed package."""
+    if not isinstance(given, str):
+        return f"hook {registry.target_of(given)}", False
+    if registry.is_import_path(given):
+        return f"hook '{given}'", False
+    plugin = registry.find("hook", given)
+    return f"hook '{plugin.name}' of {plugin.source}", plugin.distribution is not None
+
+
+def _implementations(manager: _Manager, plugin: object, what: str) -> dict[str, Mapping[str, Any]]:
+    """The options of the functions that implement an event, by their names in ``plugin``.
+
+    Raises ``InvalidPluginError`` for what pluggy would take without a word, or refuse in words of its own.
+    """
     events = {name: _arguments(getattr(Events, name)) for name in event_names()}
-    found = 0
+    found: dict[str, Mapping[str, Any]] = {}
     for name in dir(plugin):
         options = manager.parse_hookimpl_opts(plugin, name)
         if options is None:
             continue
-        found += 1
+        found[name] = options
         event = options.get("specname") or name
         if event not in events:
             hint = lookup_errors.did_you_mean(event, events)
             raise InvalidPluginError(f"{what}: there is no event '{event}'{hint}\nevents: {', '.join(events)}")
+        if options.get("wrapper") or options.get("hookwrapper"):
+            raise InvalidPluginError(f"{what}: event '{event}' cannot be wrapped; a hook is told of it like all others")
         for argument in _arguments(getattr(plugin, name)):
             if argument not in events[event]:
                 hint = lookup_errors.did_you_mean(argument, events[event])
@@ -176,6 +200,55 @@ def _check_implementations(manager: _Manager, plugin: object, what: str) -> None
         raise InvalidPluginError(
             f"{what} implements no event; mark its functions with rlcore.hooks.hookimpl\nevents: {', '.join(events)}"
         )
+    return found
+
+
+def _guarded(
+    plugin: object, implemented: Mapping[str, Mapping[str, Any]], what: str, installed: bool
+) -> types.ModuleType:
+    """What pluggy is given in place of ``plugin``: the same functions, which say whose they are where they fail."""
+    stand_in = types.ModuleType(what)
+    for name, options in implemented.items():
+        event = options.get("specname") or name
+        guard = _warning if installed else _noting
+        setattr(stand_in, name, hookimpl(**_order_of(options))(guard(getattr(plugin, name), what, event)))
+    return stand_in
+
+
+def _order_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: options[key] for key in ("specname", "tryfirst", "trylast") if key in options}
+
+
+def _noting(implementation: Callable[..., Any], what: str, event: str) -> Callable[..., Any]:
+    @functools.wraps(implementation)
+    def call(*arguments: Any) -> None:
+        try:
+            implementation(*arguments)
+        except Exception as error:
+            error.add_note(f"raised by {what} in event '{event}'")
+            raise
+
+    return call
+
+
+def _warning(implementation: Callable[..., Any], what: str, event: str) -> Callable[..., Any]:
+    said = False
+
+    @functools.wraps(implementation)
+    def call(*arguments: Any) -> None:
+        nonlocal said
+        try:
+            implementation(*arguments)
+        # A package that nobody may have asked for does not end the program either.
+        except (Exception, SystemExit) as error:
+            if not said:
+                said = True
+                cause = f"{type(error).__name__}: {error}".rstrip(": ")
+                frame = traceback.extract_tb(error.__traceback__)[-1]
+                message = f"{what} failed in event '{event}' and the run goes on: {cause}"
+                warnings.warn(f"{message} ({frame.filename}:{frame.lineno})", HookWarning, stacklevel=2)
+
+    return call
 
 
 def _arguments(function: Callable[..., Any]) -> list[str]:

@@ -10,6 +10,8 @@ from typing import Any, NoReturn
 
 import click
 
+from rlcore.cli.warning_lines import plain_warnings
+
 #: ``{subcommand: (import path of its click command, its line in the overview)}``
 COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("rlcore.cli.train:train", "Train a policy with a recipe, or as a YAML file says."),
@@ -61,7 +63,8 @@ class RlcoreGroup(click.Group):
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:
-            code = super().main(arguments, prog_name or "rlcore", **extra)
+            with plain_warnings():
+                code = super().main(arguments, prog_name or "rlcore", **extra)
         except Exception as error:
             sys.exit(_report(error, debug="--debug" in arguments))
         sys.exit(code if isinstance(code, int) else 0)

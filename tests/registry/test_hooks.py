@@ -74,13 +74,79 @@ def test_the_last_one_given_is_called_first():
     assert order == ["b", "a"]
 
 
-def test_what_a_hook_raises_comes_out():
+def test_what_a_hook_of_the_program_raises_comes_out_with_a_note_that_names_it():
     class Stop:
         def iteration(self, row):
             raise ValueError("boom")
 
-    with pytest.raises(ValueError, match=r"boom"):
+    with pytest.raises(ValueError, match=r"^boom") as error:
         load_hooks([Stop()], installed=False).call.iteration(row={})
+    assert error.value.__notes__ == [f"raised by hook {registry.target_of(Stop)} in event 'iteration'"]
+
+
+FAILING = """
+    from rlcore.hooks import hookimpl
+
+    @hookimpl
+    def run_start(): raise SystemExit(3)
+
+    @hookimpl
+    def iteration(row): raise ValueError("none left")
+
+    @hookimpl
+    def episode_end(episode): raise KeyboardInterrupt
+"""
+
+
+def test_installed_hook_that_raises_is_a_warning_for_each_event_and_the_others_are_called(install):
+    folder = install("bad", "3.0", groups={HOOKS: {"bad": "bad_hook"}}, modules={"bad_hook": FAILING})
+    recorder = Recorder()
+    hooks = load_hooks([recorder])
+    with pytest.warns(HookWarning) as warned:
+        for _ in range(3):
+            hooks.call.run_start(config=None, out=None)
+            hooks.call.iteration(row={})
+    where = folder / "bad_hook.py"
+    assert [str(each.message) for each in warned] == [
+        f"hook 'bad' of bad 3.0 failed in event 'run_start' and the run goes on: SystemExit: 3 ({where}:5)",
+        f"hook 'bad' of bad 3.0 failed in event 'iteration' and the run goes on: ValueError: none left ({where}:8)",
+    ]
+    assert len(recorder.seen) == 3
+    with pytest.raises(KeyboardInterrupt):
+        hooks.call.episode_end(worker=0, episode=None)
+
+
+@pytest.mark.parametrize("name", ["bad", "bad@bad"])
+def test_installed_hook_is_one_in_workers_too_and_where_it_was_asked_for_by_name(install, name):
+    install("bad", "3.0", groups={HOOKS: {"bad": "bad_hook"}}, modules={"bad_hook": FAILING})
+    with pytest.warns(HookWarning, match=r"^hook 'bad' of bad 3.0 failed in event 'iteration'"):
+        load_hooks([name], installed=False).call.iteration(row={})
+
+
+def test_hook_cannot_wrap_those_of_others():
+    class Wrapper:
+        @hookimpl(wrapper=True)
+        def iteration(self, row):
+            return (yield)
+
+    with pytest.raises(InvalidPluginError, match=r"event 'iteration' cannot be wrapped"):
+        Hooks().add(Wrapper())
+
+
+def test_order_that_a_hook_asks_for_holds():
+    order = []
+
+    class Early:
+        @hookimpl(tryfirst=True, specname="iteration")
+        def mine(self):
+            order.append("early")
+
+    class Late:
+        def iteration(self, row, note="of its own"):
+            order.append(note)
+
+    load_hooks([Early(), Late()], installed=False).call.iteration(row={})
+    assert order == ["early", "of its own"]
 
 
 def test_B167_one_failing_plugin_is_a_warning_with_its_name_and_stops_nobody(install):
@@ -94,7 +160,7 @@ def test_B167_one_failing_plugin_is_a_warning_with_its_name_and_stops_nobody(ins
     assert [str(each.message) for each in warned] == [
         "going on without an installed hook plugin: hook 'bad' of bad 3.0 cannot be imported (bad_hook): "
         "ModuleNotFoundError: No module named 'no_such_thing'",
-        "going on without an installed hook plugin: hook 'worse@worse' implements no event; "
+        "going on without an installed hook plugin: hook 'worse' of worse 3.0 implements no event; "
         f"mark its functions with rlcore.hooks.hookimpl\n{EVENTS}",
     ]
 
