@@ -6,6 +6,7 @@ smallest complete example of a policy graph.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, PositiveFloat
 
 from rlcore.acting import LOG_STD, Categorical, Distribution, FlatObs, distribution_for
+from rlcore.acting.rho import returns_to_go
 from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import NonFiniteError, UserError
@@ -34,7 +36,6 @@ from rlcore.policy_graph import (
     call_utility,
     check_weights,
 )
-from rlcore.returns import discounted_returns
 from rlcore.schedule import Schedule, value_at
 
 WEIGHT, BIAS = "policy.out.weight", "policy.out.bias"
@@ -45,7 +46,7 @@ class LinearPGConfig(GraphConfig):
 
     ``feature_scale`` multiplies the flattened observation. Adam moves every weight by about the learning rate, however
     small the observations are: the scale says how far that moves the policy. ``normalize_advantages`` gives the
-    returns of a whole batch mean 0 and deviation 1.
+    returns of all that an evaluator sampled at once mean 0 and deviation 1. ``epsilon`` is Adam's.
     """
 
     learning_rate: Schedule = 4e-3
@@ -54,7 +55,7 @@ class LinearPGConfig(GraphConfig):
     entropy_coeff: Schedule = 0.0
     normalize_advantages: bool = True
     initial_log_std: FiniteFloat = 0.0
-    adam_epsilon: PositiveFloat = 1e-8
+    epsilon: PositiveFloat = 1e-8
     feature_scale: PositiveFloat = 40.0
 
 
@@ -72,7 +73,7 @@ class LinearActor:
     ) -> None:
         self._flatten = FlatObs(observation_space)
         self._scale = np.float32(config.feature_scale)
-        self._gamma = config.gamma
+        self._rho = functools.partial(returns_to_go, gamma=config.gamma, normalize=config.normalize_advantages)
         self._distribution: Distribution = distribution_for(action_space, squash=False)
         self._weights: Weights = {}
         self.set_weights(weights)
@@ -107,8 +108,8 @@ class LinearActor:
         return ActOutput(actions, (), {**extras, ACTION_LOGP: logp})
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Adds the return to go of every row."""
-        return discounted_returns(batch, self._gamma)
+        """Adds the return to go of every row, and the advantages made of them."""
+        return self._rho(batch)
 
     def on_progress(self, progress: Progress) -> None:
         """Acting does not depend on progress."""
@@ -204,12 +205,8 @@ class LinearPG(PolicyGraph):
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[_Samples]:
-        """The features of the batch, and its normalised returns."""
-        advantages = batch[ADVANTAGES]
-        if self.config.normalize_advantages and len(batch) > 1:
-            returns = advantages.astype(np.float64)
-            advantages = ((returns - returns.mean()) / (returns.std() + 1e-8)).astype(np.float32)
-        return Pinned(_Samples(self._actor.features(batch.obs), batch[ACTIONS], advantages), len(batch))
+        """The features of the batch, its actions and advantages."""
+        return Pinned(_Samples(self._actor.features(batch.obs), batch[ACTIONS], batch[ADVANTAGES]), len(batch))
 
     def gradients(
         self, batch: SampleBatch | Pinned[_Samples], units: NDArray[np.int64] | None = None
@@ -252,7 +249,7 @@ class LinearPG(PolicyGraph):
 
     def update_rule(self) -> UpdateRule:
         rate = value_at(self.config.learning_rate, self._env_steps)
-        return Adam(rate, self.config.max_grad_norm, epsilon=self.config.adam_epsilon)
+        return Adam(rate, self.config.max_grad_norm, epsilon=self.config.epsilon)
 
     # -- schedules, weights, state
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rlcore.errors import UserError
-from rlcore.optim import SGD, Adam, RMSProp, UpdateRule, clip_by_global_norm, global_norm
+from rlcore.optim import SGD, Adam, RMSProp, UpdateRule, clip_by_global_norm, clip_factor, global_norm
 
 RULES: list[UpdateRule] = [
     SGD(0.1),
@@ -95,6 +95,13 @@ def test_clipping_scales_all_gradients_together() -> None:
     assert clip_by_global_norm(gradients, 5.1)[0]["a"] is gradients["a"]
 
 
+def test_the_factor_of_clipping() -> None:
+    assert clip_factor(3.0, 1.5) == 1.5 / (3.0 + 1e-6)
+    assert clip_factor(1.5, 1.5) == 1.5 / (1.5 + 1e-6)
+    assert clip_factor(1.4999989, 1.5) == 1.0
+    assert clip_factor(0.0, 1.5) == 1.0
+
+
 def test_a_large_norm_does_not_overflow() -> None:
     clipped, norm = clip_by_global_norm({"a": np.full(4, 1e30, np.float32)}, 2.0)
     assert norm == pytest.approx(2e30, rel=1e-6)
@@ -125,12 +132,22 @@ def test_updates_are_pure_and_keep_dtypes(rule: UpdateRule) -> None:
             assert new_state[slot][name].dtype == np.float32 and new_state[slot][name].shape == array.shape
 
 
-def test_read_only_arrays_will_do() -> None:
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_read_only_arrays_give_what_others_do(rule: UpdateRule) -> None:
     weights, gradients = some_weights(0), some_weights(1)
+    expected, state = rule.update(weights, gradients, rule.init(weights))
+    expected, state = rule.update(expected, gradients, state)
+    frozen = rule.init(weights)
     for array in (*weights.values(), *gradients.values()):
         array.flags.writeable = False
-    weights, state = Adam(0.1).update(weights, gradients, Adam(0.1).init(weights))
-    Adam(0.1).update(weights, gradients, state)
+    for _ in range(2):
+        weights, frozen = rule.update(weights, gradients, frozen)
+        for array in (*weights.values(), *(a for slot in rule.slots() for a in frozen[slot].values())):
+            array.flags.writeable = False
+    for name, array in expected.items():
+        assert array.tobytes() == weights[name].tobytes()
+        for slot in rule.slots():
+            assert state[slot][name].tobytes() == frozen[slot][name].tobytes()
 
 
 def test_a_schedule_gives_the_learning_rate() -> None:

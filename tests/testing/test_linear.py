@@ -93,6 +93,7 @@ def test_it_agrees_with_torch_pg(action_space):
     theirs = torch_pg(OBS, action_space, torch_pg.Config(model=model, **settings), rng=np.random.default_rng(0))
     theirs.set_weights(ours.get_weights())
     batch = batch_of(ours)
+    assert np.array_equal(batch["advantages"], theirs.postprocess(batch)["advantages"])
     one, other = ours.gradients(batch), theirs.gradients(batch)
     assert one.gradients.keys() == other.gradients.keys()
     for name, gradient in one.gradients.items():
@@ -118,6 +119,22 @@ def test_the_actor_acts_as_the_graph_does(action_space):
         assert np.array_equal(one.extras["action_logp"], other.extras["action_logp"])
     batch = batch_of(graph)
     assert np.array_equal(actor.postprocess(batch, None)["advantages"], graph.postprocess(batch)["advantages"])
+
+
+def test_advantages_are_normalised_over_the_sample_whatever_the_minibatches():
+    graph = moved(make())
+    batch = batch_of(graph)
+    returns = make(normalize_advantages=False).postprocess(batch)
+    assert np.array_equal(returns["advantages"], returns["value_targets"])
+    assert np.array_equal(batch["value_targets"], returns["value_targets"])
+    expected = (returns["advantages"] - returns["advantages"].mean()) / returns["advantages"].std()
+    np.testing.assert_allclose(batch["advantages"], expected, rtol=1e-5, atol=1e-6)
+    units = np.array([3, 1, 7])
+    for given in (batch, graph.pin(batch)):
+        part = graph.gradients(given, units)
+        assert part.stats["policy_loss"] == pytest.approx(
+            -np.mean(batch["action_logp"][units] * batch["advantages"][units]), rel=1e-4
+        )
 
 
 def test_B076_state_goes_on_bit_by_bit():

@@ -97,17 +97,18 @@ def test_a3c_loss(literal: Callable[..., Any]) -> None:
     assert stats["loss"] == pytest.approx(1.5 * math.log(2.0) + 0.5 * 0.25 - 0.1 * math.log(2.0))
 
 
-def test_pg_loss_normalises_over_the_batch_not_the_minibatch(literal: Callable[..., Any]) -> None:
+@pytest.mark.parametrize("normalize", [True, False])
+def test_pg_loss_takes_advantages_as_they_are(literal: Callable[..., Any], normalize: bool) -> None:
     batch = literal_rows(advantages=[3.0, 1.0])
-    own = literal(PolicyGradient)
-    assert own.gradients(batch, np.array([0])).stats["policy_loss"] == pytest.approx(math.log(2.0))
-    assert own.gradients(batch, np.array([1])).stats["policy_loss"] == pytest.approx(-math.log(2.0))
-    own = literal(PolicyGradient, normalize_advantages=False)
+    own = literal(PolicyGradient, normalize_advantages=normalize)
     assert own.gradients(batch).stats["policy_loss"] == pytest.approx(2.0 * math.log(2.0))
+    for given in (batch, own.pin(batch)):
+        assert own.gradients(given, np.array([0])).stats["policy_loss"] == pytest.approx(3.0 * math.log(2.0))
 
 
-def test_pg_advantages_are_returns_to_go(build: Build) -> None:
-    own = build(PolicyGradient, gamma=0.5)
+@pytest.mark.parametrize("normalize", [True, False])
+def test_pg_advantages_are_returns_to_go(build: Build, normalize: bool) -> None:
+    own = build(PolicyGradient, gamma=0.5, normalize_advantages=normalize)
     batch = SampleBatch(
         {
             "obs": np.zeros((5, 4), np.float32),
@@ -122,7 +123,13 @@ def test_pg_advantages_are_returns_to_go(build: Build) -> None:
             "last_obs": np.zeros((2, 4), np.float32),
         },
     )
-    assert own.postprocess(batch)["advantages"].tolist() == [1.75, 1.5, 1.0, 5.0, 2.0]
+    returns = [1.75, 1.5, 1.0, 5.0, 2.0]
+    for found in (own.postprocess(batch), own.actor().postprocess(batch)):
+        assert found["value_targets"].tolist() == returns
+        # Over all pieces together: the mean is 2.25, the variance 2.
+        expected = (np.array(returns) - 2.25) / math.sqrt(2.0) if normalize else returns
+        assert found["advantages"].tolist() == pytest.approx(expected, abs=1e-6)
+        assert found["advantages"].dtype == np.float32
 
 
 def test_a3c_advantages_are_n_step_returns_less_values(build: Build, sample: Sample) -> None:
@@ -177,6 +184,7 @@ def test_B122_target_kl_stops(build: Build, sample: Sample) -> None:
     output = own.learn(batch)
     assert output.stats["kl"] > 0.01
     assert output.stop
+    assert own.gradients(batch).stop
     assert own.get_state()["optimizer"]["step"] == 2
 
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium
@@ -14,8 +15,9 @@ import torch
 from rlcore.acting import to_env
 from rlcore.batch import SampleBatch
 from rlcore.errors import ConfigError, NonFiniteError, SpaceError, UserError
+from rlcore.optim import clip_by_global_norm, clip_factor
 from rlcore.policy_graph import GraphSpec, PolicyGraph
-from rlcore_torch import A3C, PPO, PolicyGradient
+from rlcore_torch import A3C, PPO, PolicyGradient, devices
 
 Build = Callable[..., Any]
 Sample = Callable[..., SampleBatch]
@@ -226,6 +228,22 @@ def test_update_rule_of_adam_in_a3c(build: Build) -> None:
     assert type(build(A3C, update_rule="adam").update_rule()).__name__ == "Adam"
 
 
+@pytest.mark.parametrize("norm", [1e-6, 1.4e-6, 1.6e-6, 1.0, 1e6])
+@pytest.mark.parametrize("bound", [2e-6, 0.5])
+def test_gradients_are_clipped_as_the_kernel_does(build: Build, norm: float, bound: float) -> None:
+    # At norms of the size of the epsilon, which they are divided by with, it decides.
+    own = build(PPO, max_grad_norm=bound)
+    rng = np.random.default_rng(0)
+    gradients = {name: rng.standard_normal(w.shape).astype(np.float32) for name, w in own.get_weights().items()}
+    size = clip_by_global_norm(gradients, 1.0)[1]
+    gradients = {name: gradient * np.float32(norm / size) for name, gradient in gradients.items()}
+    own.apply_gradients(gradients)
+    clipped, found = clip_by_global_norm(gradients, bound)
+    assert clip_factor(found, bound) == min(1.0, bound / (found + 1e-6))
+    for name, mean in own.get_state()["optimizer"]["mean"].items():
+        np.testing.assert_allclose(mean, 0.1 * clipped[name], rtol=1e-5, atol=0.0)
+
+
 @each_graph
 def test_learning_is_gradients_applied(build: Build, sample: Sample, graph: type[PolicyGraph]) -> None:
     first, second = build(graph), build(graph)
@@ -314,16 +332,42 @@ def test_devices_that_are_not_there(build: Build) -> None:
         build(PPO, devices=())
 
 
-def test_small_models_on_cpus_take_one_thread(build: Build) -> None:
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """torch has three threads, as it would on a machine with three cores where nobody says otherwise."""
     before = torch.get_num_threads()
-    try:
-        torch.set_num_threads(2)
-        build(PPO, model={"hidden": (1024, 1024)})
-        assert torch.get_num_threads() == 2
-        build(PPO)
-        assert torch.get_num_threads() == 1
-    finally:
-        torch.set_num_threads(before)
+    for name in devices.THREAD_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(devices, "default_threads", lambda: {3, 6})
+    torch.set_num_threads(3)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("threads")
+def test_small_models_on_cpus_take_one_thread(build: Build) -> None:
+    build(PPO, model={"hidden": (1024, 1024)})
+    assert torch.get_num_threads() == 3
+    build(PPO)
+    assert torch.get_num_threads() == 1
+
+
+@pytest.mark.usefixtures("threads")
+def test_threads_that_the_user_has_set_stay(build: Build, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    build(PPO)
+    assert torch.get_num_threads() == 3
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    torch.set_num_threads(2)
+    build(PPO)
+    assert torch.get_num_threads() == 2
+
+
+def test_what_torch_starts_with_is_known() -> None:
+    environment = {name: value for name, value in os.environ.items() if name not in devices.THREAD_VARIABLES}
+    code = "import torch; from rlcore_torch import devices; print(torch.get_num_threads() in devices.default_threads())"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"
 
 
 @each_graph

@@ -67,15 +67,15 @@ def test_clip_fraction_counts_rows() -> None:
 
 
 def test_normalised_advantages() -> None:
-    (found,) = losses.normalise([column(1.0, 2.0, 3.0)])
+    (found,) = losses.normalize([column(1.0, 2.0, 3.0)])
     assert found.flatten().tolist() == pytest.approx([-math.sqrt(1.5), 0.0, math.sqrt(1.5)], abs=1e-7)
-    parts = losses.normalise([column(1.0, 2.0), column(3.0)])
+    parts = losses.normalize([column(1.0, 2.0), column(3.0)])
     assert torch.cat(parts).tolist() == found.tolist()
 
 
 def test_B111_single_and_constant_advantages() -> None:
-    assert losses.normalise([column(7.0)])[0].tolist() == [[7.0]]
-    assert losses.normalise([column(7.0, 7.0)])[0].tolist() == [[0.0], [0.0]]
+    assert losses.normalize([column(7.0)])[0].tolist() == [[7.0]]
+    assert losses.normalize([column(7.0, 7.0)])[0].tolist() == [[0.0], [0.0]]
 
 
 CLIP = torch.tensor(0.2, dtype=torch.float64)

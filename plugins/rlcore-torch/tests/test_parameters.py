@@ -23,6 +23,10 @@ def test_canonical_weights_are_views_of_one_tensor() -> None:
     write(parameters.weights, {"b": np.ones((2, 3), np.float32), "c": c})
     assert parameters.values.tolist() == [0.0] * 6 + [1.0] * 6 + [0.0, 3.0, 1.0, 4.0, 2.0, 5.0]
     assert parameters.leaves[0][1].tolist() == [[1.0, 1.0, 1.0], [1.0, 1.0, 1.0]]
+    (only,) = parameters.arrays(parameters.values, ["c"]).items()
+    assert only[0] == "c"
+    assert only[1].flags.c_contiguous and only[1].flags.owndata
+    np.testing.assert_array_equal(only[1], c)
     arrays = parameters.arrays(parameters.values)
     np.testing.assert_array_equal(arrays["c"], c)
     assert all(array.flags.c_contiguous for array in arrays.values())
@@ -78,8 +82,17 @@ RULES = [
 ]
 
 
+def refuses(*arguments: object, **named: object) -> None:
+    raise NotImplementedError("not on this device")
+
+
+@pytest.mark.parametrize("kernel", ["there", "refuses", "missing"])
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_optimizers_follow_their_rule(rule: UpdateRule) -> None:
+def test_optimizers_follow_their_rule(rule: UpdateRule, kernel: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if kernel == "missing":
+        monkeypatch.delattr(torch, "_fused_adam_")
+    elif kernel == "refuses":
+        monkeypatch.setattr(torch, "_fused_adam_", refuses)
     parameters = FlatParameters([Leaf(("a", "b"), (2, 3), (2, 2, 3)), Leaf(("c",), (4,), (4,))])
     optimizer = optimizer_for(rule, parameters)
     rng = np.random.default_rng(0)

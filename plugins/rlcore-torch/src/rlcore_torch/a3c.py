@@ -15,7 +15,7 @@ from rlcore_torch import losses
 from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Weight
+from rlcore_torch.graph import Coefficient
 
 
 class A3CConfig(ActorCriticConfig):
@@ -39,7 +39,7 @@ class A3C(TorchActorCritic):
     Config: ClassVar[type[GraphConfig]] = A3CConfig
     config: A3CConfig
 
-    def rule(self) -> UpdateRule:
+    def update_rule(self) -> UpdateRule:
         config = self.config
         if config.update_rule == "adam":
             return Adam(self._learning_rate, config.max_grad_norm, epsilon=config.epsilon)
@@ -48,11 +48,11 @@ class A3C(TorchActorCritic):
     def loss_columns(self) -> tuple[str, ...]:
         return ADVANTAGES, VALUE_TARGETS
 
-    def weights(self) -> dict[str, Weight]:
+    def coefficients(self) -> dict[str, Coefficient]:
         return {
-            "policy_loss": Weight(-1.0, -1.0),
-            "entropy": Weight(self._entropy_coeff, -1.0),
-            "value_loss": Weight(self.config.vf_loss_coeff),
+            "policy_loss": Coefficient(-1.0, -1.0),
+            "entropy": Coefficient(self._entropy_coeff, -1.0),
+            "value_loss": Coefficient(self.config.vf_loss_coeff),
         }
 
     def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:

@@ -14,7 +14,7 @@ from rlcore.returns import gae
 from rlcore.schedule import Schedule, value_at
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.graph import TorchConfig, TorchPolicyGraph
-from rlcore_torch.losses import normalise
+from rlcore_torch.losses import normalize
 
 
 class ActorCriticConfig(TorchConfig):
@@ -42,8 +42,8 @@ class TorchActorCritic(TorchPolicyGraph):
 
     def prepare(self, minibatches: list[Minibatch]) -> None:
         if self.config.normalize_advantages:
-            normalised = normalise([minibatch[ADVANTAGES] for minibatch in minibatches])
-            for i, advantages in enumerate(normalised):
+            normalized = normalize([minibatch[ADVANTAGES] for minibatch in minibatches])
+            for i, advantages in enumerate(normalized):
                 # A new dictionary: without selection the minibatch is the pinned samples themselves.
                 minibatches[i] = {**minibatches[i], ADVANTAGES: advantages}
 

@@ -28,7 +28,7 @@ from rlcore.batch import ACTION_LOGP, ACTIONS, LAST_VALUE, OBS, VF_PREDS, Sample
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError, NonFiniteError, UserError
 from rlcore.model import BatchedModel
-from rlcore.optim import UpdateRule
+from rlcore.optim import UpdateRule, clip_factor
 from rlcore.policy_graph import (
     Actor,
     ActOutput,
@@ -71,7 +71,7 @@ class TorchConfig(GraphConfig):
     initial_log_std: FiniteFloat = 0.0
 
 
-class Weight(NamedTuple):
+class Coefficient(NamedTuple):
     """What becomes of a term of the loss, a sum over the rows of a minibatch.
 
     The loss is the sum of ``loss * term`` over the terms, divided by the rows; a term with 0 is watched only. The
@@ -95,9 +95,9 @@ class Backward(NamedTuple):
 class TorchPolicyGraph(PolicyGraph):
     """A policy of separate multilayer perceptrons for actions and, with ``has_value``, values.
 
-    Subclasses give ``loss`` and ``weights``, ``rule``, ``rho`` and the names of the columns that the loss reads. With
-    several devices each has a replica of the parameters and a share of every minibatch; gradients are added up on the
-    first device, which updates the parameters and hands them to the others.
+    Subclasses give ``loss`` and ``coefficients``, ``update_rule``, ``rho`` and the names of the columns that the loss
+    reads. With several devices each has a replica of the parameters and a share of every minibatch; gradients are added
+    up on the first device, which updates the parameters and hands them to the others.
     """
 
     Config: ClassVar[type[GraphConfig]] = TorchConfig
@@ -130,8 +130,10 @@ class TorchPolicyGraph(PolicyGraph):
         self._replicas = [FlatParameters(self._model.layout, device) for device in self._devices]
         self._parameters = self._replicas[0]
         limit_threads(self._devices, len(self._parameters.values))
-        self._optimizer = optimizer_for(self.rule(), self._parameters)
+        self._optimizer = optimizer_for(self.update_rule(), self._parameters)
         self._names = frozenset(shapes)
+        # Arrays of the weights' shapes that take no memory.
+        self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
         self._constants = Constants()
         self._differentiate = Differentiator(self._totals)
         self._load(
@@ -153,11 +155,11 @@ class TorchPolicyGraph(PolicyGraph):
         """The terms of the loss by the names of their statistics: sums over the rows, scalars.
 
         All columns are ``[n, 1]``. A pure function of its arguments and the config: what changes in training comes in
-        by ``weights`` and ``scalars``.
+        by ``coefficients`` and ``scalars``.
         """
 
     @abstractmethod
-    def weights(self) -> dict[str, Weight]:
+    def coefficients(self) -> dict[str, Coefficient]:
         """What the terms count for, as things stand."""
 
     def scalars(self) -> dict[str, float]:
@@ -165,7 +167,7 @@ class TorchPolicyGraph(PolicyGraph):
         return {}
 
     @abstractmethod
-    def rule(self) -> UpdateRule:
+    def update_rule(self) -> UpdateRule:
         """The update rule, with clipping and the learning rate as it is now."""
 
     @abstractmethod
@@ -258,12 +260,13 @@ class TorchPolicyGraph(PolicyGraph):
         self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
         found = self._backward(batch, units)
-        return GradientOutput(self._parameters.arrays(self._parameters.gradients), found.rows, found.stats)
+        gradients = self._parameters.arrays(self._parameters.gradients)
+        return GradientOutput(gradients, found.rows, found.stats, stop=self.stops(found.stats))
 
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights(self.get_weights(), gradients)
+        check_weights(self._shapes, gradients)
         missing = sorted(self._names - set(gradients))
         if missing:
             raise UserError(f"gradients are missing for {', '.join(missing)}")
@@ -273,9 +276,6 @@ class TorchPolicyGraph(PolicyGraph):
             raise NonFiniteError("a gradient is NaN or infinite")
         self._update(norm)
 
-    def update_rule(self) -> UpdateRule:
-        return self.rule()
-
     def _backward(self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None) -> Backward:
         """Leaves the gradients of the loss, averaged over the rows, in the first replica."""
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
@@ -284,28 +284,28 @@ class TorchPolicyGraph(PolicyGraph):
         if rows == 0:
             raise UserError("there is no sample to learn from")
         self.prepare(minibatches)
-        weights = self.weights()
+        coefficients = self.coefficients()
         totals = [
-            self._backward_share(replica, minibatch, weights, rows)
+            self._backward_share(replica, minibatch, coefficients, rows)
             for replica, minibatch in zip(self._replicas, minibatches, strict=False)
         ]
         for replica, share in zip(self._replicas[1:], totals[1:], strict=False):
             self._parameters.gradients.add_(replica.gradients.to(self._devices[0]))
             totals[0] = totals[0] + share.to(self._devices[0])
-        return self._found(weights, totals[0].tolist(), rows)
+        return self._found(coefficients, totals[0].tolist(), rows)
 
     def _backward_share(
-        self, replica: FlatParameters, minibatch: Minibatch, weights: dict[str, Weight], rows: int
+        self, replica: FlatParameters, minibatch: Minibatch, coefficients: dict[str, Coefficient], rows: int
     ) -> Tensor:
         """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``; gives the terms' totals."""
         device = replica.values.device
         inputs = {**minibatch, **self._constants.scalars(self.scalars(), device)}
-        in_loss = [weight.loss for weight in weights.values()]
+        in_loss = [coefficient.loss for coefficient in coefficients.values()]
         totals, gradients = self._differentiate(
             replica.leaves,
             inputs,
             self._constants.vector(in_loss, rows, device),
-            tuple([weight != 0.0 for weight in in_loss]),
+            tuple([coefficient != 0.0 for coefficient in in_loss]),
         )
         replica.set_gradients(gradients)
         return totals
@@ -315,14 +315,14 @@ class TorchPolicyGraph(PolicyGraph):
         heads = self._model(leaves, inputs[OBS])
         evaluated = self._evaluation.evaluate(heads.policy, heads.log_std, inputs[ACTIONS])
         terms = self.loss(evaluated, heads.values, inputs)
-        totals = [terms[name] for name in self.weights()]
+        totals = [terms[name] for name in self.coefficients()]
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
 
-    def _found(self, weights: dict[str, Weight], totals: list[float], rows: int) -> Backward:
+    def _found(self, coefficients: dict[str, Coefficient], totals: list[float], rows: int) -> Backward:
         stats = {"loss": 0.0}
-        for (name, weight), total in zip(weights.items(), totals, strict=True):
-            stats[name] = weight.statistic * total / rows
-            stats["loss"] += weight.loss * total / rows
+        for (name, coefficient), total in zip(coefficients.items(), totals, strict=True):
+            stats[name] = coefficient.statistic * total / rows
+            stats["loss"] += coefficient.loss * total / rows
         stats["grad_norm"] = norm = self._gradient_norm()
         return Backward(stats, rows, norm, math.isfinite(sum(totals) + norm))
 
@@ -333,8 +333,8 @@ class TorchPolicyGraph(PolicyGraph):
     def _update(self, norm: float) -> None:
         """Clips the gradients, whose global norm is ``norm``, and steps."""
         bound = self.config.max_grad_norm
-        if bound is not None and norm + 1e-6 > bound:
-            self._parameters.gradients.mul_(bound / (norm + 1e-6))
+        if bound is not None and (factor := clip_factor(norm, bound)) < 1.0:
+            self._parameters.gradients.mul_(factor)
         self._optimizer.step(self._learning_rate)
         self._copy_to_replicas()
 
@@ -353,11 +353,12 @@ class TorchPolicyGraph(PolicyGraph):
         self._env_steps = progress.env_steps
 
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
-        weights = self._parameters.arrays(self._parameters.values)
-        return weights if names is None else {name: weights[name] for name in sorted(names)}
+        # Where all are asked for by name they are copied together.
+        chosen = None if names is None or names == self._names else sorted(names)
+        return self._parameters.arrays(self._parameters.values, chosen)
 
     def set_weights(self, weights: Weights) -> None:
-        check_weights(self.get_weights(), weights)
+        check_weights(self._shapes, weights)
         self._load(weights)
 
     def _load(self, weights: Weights) -> None:

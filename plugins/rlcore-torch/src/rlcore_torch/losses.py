@@ -59,7 +59,7 @@ def clip_fraction(ratios: Tensor, clip: Tensor) -> Tensor:
     return torch.gt((ratios - 1.0).abs(), clip).sum(dtype=ratios.dtype)
 
 
-def normalise(parts: Sequence[Tensor]) -> list[Tensor]:
+def normalize(parts: Sequence[Tensor]) -> list[Tensor]:
     """Advantages with mean 0 and standard deviation 1 over all ``parts`` together, which may be on several devices.
 
     The deviation is that of the rows themselves (divided by n). A single row stays as it is.
@@ -69,6 +69,6 @@ def normalise(parts: Sequence[Tensor]) -> list[Tensor]:
     if len(whole) < 2:
         return list(parts)
     deviation, mean = torch.std_mean(whole, correction=0)
-    normalised = (whole - mean).div_(deviation.add_(1e-8))
-    shares = [normalised] if alone else torch.split(normalised, [len(part) for part in parts])
+    normalized = (whole - mean).div_(deviation.add_(1e-8))
+    shares = [normalized] if alone else torch.split(normalized, [len(part) for part in parts])
     return [share.to(part.device) for share, part in zip(shares, parts, strict=True)]

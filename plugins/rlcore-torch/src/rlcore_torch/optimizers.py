@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -11,6 +13,8 @@ from torch import Tensor
 
 from rlcore.optim import SGD, Adam, RMSProp, UpdateRule
 from rlcore_torch.parameters import FlatParameters, write
+
+log = logging.getLogger("rlcore_torch")
 
 
 class FlatOptimizer(ABC):
@@ -45,29 +49,61 @@ class FlatOptimizer(ABC):
 
 
 class FlatAdam(FlatOptimizer):
-    """:class:`rlcore.optim.Adam`, by the kernel behind ``torch.optim.Adam(fused=True)``: one pass over all arrays."""
+    """:class:`rlcore.optim.Adam`, by the kernel behind ``torch.optim.Adam(fused=True)``: one pass over all arrays.
+
+    The kernel has no public name. Where torch lacks it, for the device or altogether, it is some ten operations.
+    """
 
     def __init__(self, rule: Adam, parameters: FlatParameters) -> None:
         super().__init__(rule, parameters)
         self.rule = rule
-        self._step = torch.zeros((), device=parameters.values.device)
+        device = parameters.values.device
+        self._step = torch.zeros((), device=device)
+        self._fused = _fused_adam(device)
 
     def _update(self, values: Tensor, gradients: Tensor, learning_rate: float) -> None:
-        torch._fused_adam_(
+        rule, mean, square = self.rule, self.memory["mean"], self.memory["square"]
+        if self._fused is not None:
+            step = self._step.fill_(self.steps)
+            self._fused(learning_rate, rule, values, gradients, mean, square, step)
+            return
+        mean.lerp_(gradients, 1.0 - rule.beta1)
+        square.mul_(rule.beta2).addcmul_(gradients, gradients, value=1.0 - rule.beta2)
+        root = square.sqrt().div_(math.sqrt(1.0 - rule.beta2**self.steps)).add_(rule.epsilon)
+        values.addcdiv_(mean, root, value=-learning_rate / (1.0 - rule.beta1**self.steps))
+
+
+def _fused_adam(device: torch.device) -> Callable[..., None] | None:
+    """The kernel as a function of the learning rate, the rule, values, gradients, mean, square and step; None where it
+    does not update a number on ``device``."""
+    kernel = getattr(torch, "_fused_adam_", None)
+    if kernel is None:
+        return None
+
+    def step(learning_rate: float, rule: Adam, *tensors: Tensor) -> None:
+        values, gradients, mean, square, number = tensors
+        kernel(
             [values],
             [gradients],
-            [self.memory["mean"]],
-            [self.memory["square"]],
+            [mean],
+            [square],
             [],  # of AMSGrad
-            [self._step.fill_(self.steps)],
+            [number],
             lr=learning_rate,
-            beta1=self.rule.beta1,
-            beta2=self.rule.beta2,
+            beta1=rule.beta1,
+            beta2=rule.beta2,
             weight_decay=0.0,
-            eps=self.rule.epsilon,
+            eps=rule.epsilon,
             amsgrad=False,
             maximize=False,
         )
+
+    try:
+        step(1.0, Adam(1.0), *torch.ones(5, device=device).unbind())
+    except (RuntimeError, TypeError) as error:  # not for this device, or with other arguments
+        log.info("Adam is done in several operations: %s", error)
+        return None
+    return step
 
 
 class FlatRMSProp(FlatOptimizer):

@@ -9,7 +9,7 @@ layers of two networks are one batched product.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,10 +75,16 @@ class FlatParameters:
                 offset += size
         return views
 
-    def arrays(self, flat: Tensor) -> Weights:
-        """Copies of ``flat [P]`` by canonical name, on the host."""
-        copies = self.named(flat.detach().cpu().clone())
-        return {name: np.ascontiguousarray(view.numpy()) for name, view in copies.items()}
+    def arrays(self, flat: Tensor, names: Iterable[str] | None = None) -> Weights:
+        """Copies of ``flat [P]`` by canonical name, on the host; those in ``names`` only, in that order, where given.
+
+        All of them are one copy between devices; ``KeyError`` for a name that there is not.
+        """
+        if names is None:
+            copies = self.named(flat.detach().cpu().clone())
+            return {name: np.ascontiguousarray(view.numpy()) for name, view in copies.items()}
+        views = self.named(flat.detach())
+        return {name: np.array(views[name].cpu().numpy(), order="C") for name in names}
 
 
 def write(views: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> None:

@@ -5,29 +5,30 @@ from __future__ import annotations
 import functools
 from typing import ClassVar
 
-import numpy as np
 from pydantic import PositiveFloat
 from torch import Tensor
 
 from rlcore.acting.actor import Postprocess
-from rlcore.batch import ADVANTAGES, SampleBatch
+from rlcore.acting.rho import returns_to_go
+from rlcore.batch import ADVANTAGES
 from rlcore.optim import Adam, UpdateRule
-from rlcore.policy_graph import GraphConfig, Pinned
-from rlcore.returns import discounted_returns
+from rlcore.policy_graph import GraphConfig
 from rlcore.schedule import Schedule, value_at
 from rlcore_torch import losses
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import TorchConfig, TorchPolicyGraph, Weight
+from rlcore_torch.graph import Coefficient, TorchConfig, TorchPolicyGraph
 
 
 class PGConfig(TorchConfig):
-    """``normalize_advantages`` gives the returns of a whole batch mean 0 and deviation 1: a constant baseline."""
+    """``normalize_advantages`` gives the returns of all that an evaluator sampled at once mean 0 and deviation 1: a
+    constant baseline. ``epsilon`` is Adam's.
+    """
 
     learning_rate: Schedule = 1e-3
     entropy_coeff: Schedule = 0.0
     normalize_advantages: bool = True
-    adam_epsilon: PositiveFloat = 1e-8
+    epsilon: PositiveFloat = 1e-8
 
 
 class PolicyGradient(TorchPolicyGraph):
@@ -41,24 +42,18 @@ class PolicyGradient(TorchPolicyGraph):
     has_value = False
 
     def rho(self) -> Postprocess:
-        return functools.partial(discounted_returns, gamma=self.config.gamma)
+        own = self.config
+        return functools.partial(returns_to_go, gamma=own.gamma, normalize=own.normalize_advantages)
 
-    def rule(self) -> UpdateRule:
-        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.adam_epsilon)
+    def update_rule(self) -> UpdateRule:
+        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.epsilon)
 
     def loss_columns(self) -> tuple[str, ...]:
         return (ADVANTAGES,)
 
-    def pin(self, batch: SampleBatch) -> Pinned[list[Minibatch]]:
-        if self.config.normalize_advantages and len(batch) > 1:
-            returns = batch[ADVANTAGES].astype(np.float64)
-            normalised = (returns - returns.mean()) / (returns.std() + 1e-8)
-            batch = batch.with_rows(**{ADVANTAGES: normalised.astype(np.float32)})
-        return super().pin(batch)
-
-    def weights(self) -> dict[str, Weight]:
+    def coefficients(self) -> dict[str, Coefficient]:
         entropy_coeff = value_at(self.config.entropy_coeff, self._env_steps)
-        return {"policy_loss": Weight(-1.0, -1.0), "entropy": Weight(entropy_coeff, -1.0)}
+        return {"policy_loss": Coefficient(-1.0, -1.0), "entropy": Coefficient(entropy_coeff, -1.0)}
 
     def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
         return {

@@ -19,7 +19,7 @@ from rlcore_torch import losses
 from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Weight
+from rlcore_torch.graph import Coefficient
 
 #: The scalar among the columns of a minibatch that bounds the ratio.
 CLIP = "clip"
@@ -28,10 +28,12 @@ CLIP = "clip"
 class PPOConfig(ActorCriticConfig):
     """``clip`` (a schedule) bounds the ratio in the surrogate; null leaves it unbounded, which needs the penalty.
 
-    ``value_clip`` bounds how far an update gains from moving a value; null does not. ``kl_coeff`` weighs the KL
-    penalty; with ``kl_target`` it is doubled between batches where the KL divergence exceeds one and a half times the
-    target, and halved where the target exceeds one and a half times it. ``target_kl`` leaves a batch after an update
-    whose minibatch had a larger divergence.
+    ``value_clip`` bounds how far an update gains from moving a value; null does not. ``epsilon`` is Adam's.
+
+    Two settings with names that are alike, both the field's, do different things. ``kl_target`` is what the penalty
+    adapts to: its weight ``kl_coeff`` is doubled between batches where the KL divergence exceeds one and a half times
+    the target, and halved where the target exceeds one and a half times it. ``target_kl`` stops: a batch is left after
+    an update whose minibatch had a larger divergence, with or without a penalty.
     """
 
     clip: Schedule | None = 0.2
@@ -39,7 +41,7 @@ class PPOConfig(ActorCriticConfig):
     kl_coeff: NonNegativeFloat = 0.0
     kl_target: PositiveFloat | None = 0.01
     target_kl: PositiveFloat | None = None
-    adam_epsilon: PositiveFloat = 1e-5
+    epsilon: PositiveFloat = 1e-5
 
     @model_validator(mode="after")
     def _bounded(self) -> PPOConfig:
@@ -71,21 +73,21 @@ class PPO(TorchActorCritic):
         self._kl_coeff = self.config.kl_coeff
         self._last_kl: float | None = None
 
-    def rule(self) -> UpdateRule:
-        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.adam_epsilon)
+    def update_rule(self) -> UpdateRule:
+        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.epsilon)
 
     def loss_columns(self) -> tuple[str, ...]:
         columns = (ACTION_LOGP, ADVANTAGES, VALUE_TARGETS)
         return columns if self.config.value_clip is None else (*columns, VF_PREDS)
 
-    def weights(self) -> dict[str, Weight]:
-        weights = {
-            "policy_loss": Weight(-1.0, -1.0),
-            "entropy": Weight(self._entropy_coeff, -1.0),
-            "value_loss": Weight(self.config.vf_loss_coeff),
-            "kl": Weight(self._kl_coeff),
+    def coefficients(self) -> dict[str, Coefficient]:
+        coefficients = {
+            "policy_loss": Coefficient(-1.0, -1.0),
+            "entropy": Coefficient(self._entropy_coeff, -1.0),
+            "value_loss": Coefficient(self.config.vf_loss_coeff),
+            "kl": Coefficient(self._kl_coeff),
         }
-        return weights if self.config.clip is None else {**weights, "clip_fraction": Weight()}
+        return coefficients if self.config.clip is None else {**coefficients, "clip_fraction": Coefficient()}
 
     def scalars(self) -> dict[str, float]:
         return {} if self.config.clip is None else {CLIP: value_at(self.config.clip, self._env_steps)}

@@ -2,6 +2,11 @@
 
 The kernels that a computation comes down to are seen below autograd (``TorchDispatchMode``), whoever calls them. This
 is no compiler: a recording calls the same kernels in the same order.
+
+What cannot be recorded passes through and leaves the recording incomplete, which is never replayed: numbers that leave
+torch (``item()``, ``if tensor:``), random operators, sizes that depend on data (``nonzero``, indexing), changes of
+inputs or constants in place. What goes past torch altogether is not seen: numbers that Python reads by ``numpy()`` or
+``tolist()``, or takes from elsewhere. They end up in the recording as they were.
 """
 
 from __future__ import annotations
@@ -32,13 +37,17 @@ _DIRECT = {
     if isinstance(getattr(torch, name, None), types.BuiltinFunctionType)
 }
 _METHODS = {f"aten::{name}": name for name in ("expand", "masked_fill_", "new_zeros", "view")}
+#: Of operators whose results are not those of the arguments' shapes and values alone.
+_UNREPEATABLE = {torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
+#: What a recording may hold as it is.
+_PLAIN = (bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
 class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes what runs in its context; ``replay`` makes a function of it.
 
     The recording holds for inputs of the same shapes, dtypes and devices. Tensors that are neither inputs nor computed
-    from them are taken for constants.
+    from them are taken for constants. The context never changes what a computation gives, nor raises.
     """
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
@@ -47,14 +56,16 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._nodes: dict[int, Node] = {}
         self._seen: list[Tensor] = []  # kept alive, so that no id is used twice
         self._storages: set[int] = set()
+        self._given: set[int] = set()  # storages of inputs and constants
         self._constants: dict[str, Tensor] = {}
         self._complete = True
         for i, tensor in enumerate(inputs):
-            self._see(tensor, self._graph.placeholder(f"input_{i}"))
+            self._give(tensor, self._graph.placeholder(f"input_{i}"))
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
-        # Saves the import of torch's compiler, seconds, which would only be told to leave this class alone.
+        # Saves the import of torch's compiler, seconds, which would only be told to leave this class alone. A torch
+        # that does not ask imports it, or has no such need.
         return False
 
     def __torch_dispatch__(
@@ -62,13 +73,27 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     ) -> Any:
         kwargs = kwargs or {}
         result = func(*args, **kwargs)
-        node = self._call(func, tuple([self._noted(arg) for arg in args]), kwargs)
+        if self._complete:
+            self._note(func, args, kwargs, result)
+        return result
+
+    def _note(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> None:
+        if _UNREPEATABLE.intersection(func.tags) or _changes(func, args, kwargs, self._given):
+            self._complete = False
+            return
+        noted = [self._noted(arg) for arg in args]
+        named = {name: self._noted(arg) for name, arg in kwargs.items()}
+        if not self._complete:
+            return
+        node = self._call(func, tuple(noted), named)
         if isinstance(result, Tensor):
             self._see(result, node)
-        else:
+        elif isinstance(result, tuple | list) and all(part is None or isinstance(part, Tensor) for part in result):
             for i, part in enumerate(result):
-                self._see(part, self._graph.call_function(operator.getitem, (node, i)))
-        return result
+                if part is not None:
+                    self._see(part, self._graph.call_function(operator.getitem, (node, i)))
+        else:
+            self._complete = False
 
     def _call(self, func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Node:
         if func is torch.ops.aten.detach.default:  # means nothing below autograd
@@ -76,7 +101,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return found
         if func is torch.ops.aten.t.default and args[0].target is torch.t:
             return args[0].args[0]  # type: ignore[no-any-return]
-        name = func._schema.name
+        name, _, _ = func.name().partition(".")
         if name in _METHODS:
             return self._graph.call_method(_METHODS[name], args, kwargs)
         return self._graph.call_function(_DIRECT.get(name, func), args, kwargs)
@@ -85,14 +110,19 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if isinstance(value, list | tuple):
             return [self._noted(part) for part in value]
         if not isinstance(value, Tensor):
+            self._complete &= value is None or isinstance(value, _PLAIN)
             return value
         if id(value) not in self._nodes:
             # Sharing memory with what has been seen it must have come about unseen, and is no constant.
             self._complete &= value.untyped_storage().data_ptr() not in self._storages
             name = f"constant_{len(self._constants)}"
             self._constants[name] = value
-            self._see(value, self._graph.create_node("get_attr", name))
+            self._give(value, self._graph.create_node("get_attr", name))
         return self._nodes[id(value)]
+
+    def _give(self, tensor: Tensor, node: Node) -> None:
+        self._see(tensor, node)
+        self._given.add(tensor.untyped_storage().data_ptr())
 
     def _see(self, tensor: Tensor, node: Node) -> None:
         self._nodes[id(tensor)] = node
@@ -107,3 +137,17 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._graph.eliminate_dead_code()
         function: Replay = GraphModule(self._constants, self._graph).forward
         return function
+
+
+def _changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], storages: set[int]) -> bool:
+    """Whether an operator writes to a tensor in ``storages``."""
+    schema = getattr(func, "_schema", None)
+    if schema is None:  # a torch that does not tell: by the custom of names
+        name, _, overload = func.name().partition(".")
+        written = [*args[:1], *kwargs.values()] if name.endswith("_") or "out" in overload else []
+    elif schema.is_mutable:
+        given = [*zip(schema.arguments, args, strict=False), *((a, kwargs.get(a.name)) for a in schema.arguments)]
+        written = [value for argument, value in given if argument.alias_info and argument.alias_info.is_write]
+    else:
+        return False
+    return any(isinstance(one, Tensor) and one.untyped_storage().data_ptr() in storages for one in written)
