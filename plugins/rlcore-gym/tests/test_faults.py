@@ -135,6 +135,63 @@ class Returning(CountEnv):
         return self.result(self) if self.t == 2 else result
 
 
+class Exiting(CountEnv):
+    """Ends the program in its ``step``-th step, or in its reset."""
+
+    def __init__(self, step: int, how: type[BaseException] = SystemExit) -> None:
+        super().__init__(100)
+        self.fault, self.how = step, how
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        if self.fault == 0:
+            raise self.how(3)
+        return super().reset(seed=seed)
+
+    def step(self, action: Any) -> Any:
+        if self.t + 1 == self.fault:
+            raise self.how(3)
+        return super().step(action)
+
+
+def test_an_environment_that_ends_the_program_is_one_that_raises(play: Any) -> None:
+    said = failing(copies(CountEnv(100), Exiting(2)), play)
+    assert said.startswith("Toy, slot 1, step 2: step() raised SystemExit: 3\n  File ")
+    assert failing(copies(Exiting(0)), play).startswith("Toy, slot 0, step 0: reset(seed=...) raised SystemExit: 3\n")
+    for step in (0, 2):
+        vector = VectorEnvAdapter(SyncVectorEnv([lambda step=step: Exiting(step)]), "Toy")  # type: ignore[misc]
+        assert f", step {step}: " in failing(vector, play)
+    for step in (0, 2):
+        with pytest.raises(KeyboardInterrupt):
+            play(copies(Exiting(step, KeyboardInterrupt)), 3)
+
+
+@pytest.mark.filterwarnings("error")
+def test_values_too_large_for_float32_are_named_without_a_warning(play: Any) -> None:
+    small = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
+    for given in (np.array([0.0, -1e300]), [0.0, -1e300], np.array([np.nan, -1e300])):
+        env = copies(Returning(lambda env, given=given: (given, 0.0, False, False, {}), small))
+        assert failing(env, play) == (
+            "Toy, slot 0, step 2: step() returned a bad value: the observation holds -1e+300, too large for float32"
+        )
+    for reward, said in ((1e300, "1e+300"), (np.float64(-4e38), "np.float64(-4e+38)")):
+        env = copies(CountEnv(100), Returning(lambda env, r=reward: (env.observe(), r, False, False, {})))
+        assert failing(env, play).endswith(f"slot 1, step 2: step() returned the reward {said}, too large for float32")
+    assert "which is no number" in failing(
+        copies(Returning(lambda env: (env.observe(), 10**400, False, False, {}))), play
+    )
+    vector = VectorEnvAdapter(
+        SyncVectorEnv([lambda: CountEnv(9), lambda: Returning(lambda env: (env.observe(), 1e300, False, False, {}))]),
+        "Toy",
+    )
+    assert failing(vector, play).endswith("returned the reward 1e+300 for slot 1, too large for float32")
+    # float64 spaces hold it, and infinity is for others to judge.
+    wide = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float64)
+    env = copies(Returning(lambda env: (np.array([1e300, np.inf]), 0.0, False, False, {}), wide))
+    assert play(env, 2).column(4)[-1].tolist() == [1e300, np.inf]
+    env = copies(Returning(lambda env: (np.array([1.0, np.inf]), 0.0, False, False, {}), small))
+    assert play(env, 2).column(4)[-1].tolist() == [1.0, np.inf]
+
+
 def test_wrong_kind_of_values(play: Any) -> None:
     pixels = gymnasium.spaces.Box(0, 255, (2,), np.uint8)
 

@@ -30,7 +30,12 @@ class Misfit(Exception):
         self.problem = problem
 
 
-def raised(where: str, call: str, cause: Exception) -> EnvError:
+#: What code of an environment may raise that is its failure. A program that calls ``sys.exit`` deep in a simulator does
+#: not know that it is part of another one; Ctrl-C is nobody's failure.
+FAILURES = (Exception, SystemExit)
+
+
+def raised(where: str, call: str, cause: BaseException) -> EnvError:
     """The error for an exception that left ``call``. It repeats the end of the trace; raise it ``from`` the cause."""
     said = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     return EnvError(f"{where}: {call} raised {said}{_own_trace(cause.__traceback__)}")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns, take
 from rlcore.errors import EnvError
-from rlcore_gym.failures import OLD_GYM, OLD_RESET, Misfit, raised
+from rlcore_gym.failures import FAILURES, OLD_GYM, OLD_RESET, Misfit, raised
 from rlcore_gym.generators import Generators, restore, same, seed_spaces
 from rlcore_gym.lockstep import LockstepEnv, Phase
 from rlcore_gym.observations import ObservationRows
@@ -21,7 +21,7 @@ from rlcore_gym.recording import Recording, Take, equal_bits, record
 from rlcore_gym.rendering import rgb
 from rlcore_gym.replay import ActionLog
 from rlcore_gym.seeds import check_streams, slot_seeds
-from rlcore_gym.spaces import check_alike, check_spaces
+from rlcore_gym.spaces import check_alike, check_spaces, too_large
 from rlcore_gym.stepping import CopyingStep, Env, Step, bare_step, check_distinct, share_memory
 
 LOGGER = logging.getLogger(__name__)
@@ -109,7 +109,7 @@ class InProcessEnv(LockstepEnv):
         """Resets one copy and writes down its observation."""
         try:
             result: Any = self._envs[slot].reset() if seed is None else self._envs[slot].reset(seed=seed)
-        except Exception as error:
+        except FAILURES as error:
             raise raised(self._where(slot), f"reset({'' if seed is None else 'seed=...'})", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
             raise EnvError(f"{self._where(slot)}: reset() returned {_short(result)}: {OLD_RESET}")
@@ -136,7 +136,7 @@ class InProcessEnv(LockstepEnv):
         try:
             for step, action in zip(self._steps, self._reader.rows(actions), strict=True):
                 append(step(action))
-        except Exception as error:
+        except FAILURES as error:
             raise raised(self._where(len(results)), "step()", error) from error
         try:
             observations, rewards, terminated, truncated, _ = zip(*results, strict=True)
@@ -168,9 +168,10 @@ class InProcessEnv(LockstepEnv):
     def _write_rewards(self, rewards: Sequence[Any]) -> None:
         reward = self._reward
         try:
-            reward[:] = rewards
-        except (TypeError, ValueError):
-            # Arrays of one number pass; the first that is no number is named.
+            with np.errstate(over="raise"):
+                reward[:] = rewards
+        except (TypeError, ValueError, FloatingPointError, OverflowError):
+            # Arrays of one number pass; the first that is no number, or too large a one, is named.
             reward[:] = [self._number(slot, value) for slot, value in enumerate(rewards)]
         # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
         if not math.isfinite(reward.dot(self._ones)):
@@ -179,9 +180,12 @@ class InProcessEnv(LockstepEnv):
 
     def _number(self, slot: int, value: Any) -> float:
         try:
-            return float(np.asarray(value, np.float64).reshape(()))
-        except (TypeError, ValueError):
+            number = float(np.asarray(value, np.float64).reshape(()))
+        except (TypeError, ValueError, OverflowError):
             raise EnvError(f"{self._where(slot)}: step() returned the reward {value!r}, which is no number") from None
+        if too_large(number, self._reward.dtype) is not None:
+            raise EnvError(f"{self._where(slot)}: step() returned the reward {value!r}, too large for float32")
+        return number
 
     def _write_flags(self, terminated: Sequence[Any], truncated: Sequence[Any]) -> NDArray[np.int64]:
         """Fills the flag columns; the slots whose episode is over."""
@@ -302,7 +306,7 @@ class InProcessEnv(LockstepEnv):
             self._env_step[slot] += 1
             try:
                 obs, reward, terminated, truncated, _ = step(action)
-            except Exception as error:
+            except FAILURES as error:
                 raise raised(self._where(slot), "step()", error) from error
             if terminated or truncated:
                 raise EnvError(f"{self._where(slot)}: the episode ended, which it had not before")
@@ -330,7 +334,7 @@ class InProcessEnv(LockstepEnv):
             return None
         try:
             return rgb(env.render())
-        except Exception as error:
+        except FAILURES as error:
             raise raised(self._where(slot), "render()", error) from error
 
     def close(self) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns, empty_columns
 from rlcore_gym.failures import Misfit
-from rlcore_gym.spaces import can_cast
+from rlcore_gym.spaces import can_cast, too_large
 
 
 class ObservationRows:
@@ -20,7 +20,8 @@ class ObservationRows:
 
     ``write`` takes one observation per row and makes a constant number of numpy calls for each leaf; ``write_row``
     takes a single one. Both raise ``Misfit`` for an observation of the wrong shape, with values of another kind (a
-    fraction where integers belong), or with keys that are missing or not of the space. The order of keys is free.
+    fraction where integers belong) or too large for the space's type, or with keys that are missing or not of the
+    space. The order of keys is free.
     """
 
     def __init__(self, space: gymnasium.Space[Any], rows: int) -> None:
@@ -28,7 +29,8 @@ class ObservationRows:
         self._writer = _writer(space, "", self.columns)
 
     def write(self, observations: Sequence[Any]) -> None:
-        self._writer.write(observations)
+        with np.errstate(over="raise"):
+            self._writer.write(observations)
 
     def write_row(self, row: int, observation: Any) -> None:
         self._writer.write_row(row, observation)
@@ -70,6 +72,8 @@ def _checked(label: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any
         raise Misfit(row, f"{label} is {given}, expected {shape}")
     if not can_cast(array, dtype):
         raise Misfit(row, f"{label} holds {array.dtype} values, its space says {dtype}")
+    if dtype.kind == array.dtype.kind == "f" and (lost := too_large(array, dtype)) is not None:
+        raise Misfit(row, f"{label} holds {lost!r}, too large for {dtype}")
     return array
 
 
@@ -139,7 +143,7 @@ class _ArrayWriter(_Writer):
             if list(map(len, values)).count(self._shape[0]) != self._rows:
                 return False
             np.concatenate(values, out=self._end_to_end, casting="same_kind")
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, FloatingPointError):
             return False
         return True
 

@@ -15,7 +15,7 @@ from rlcore.env import BatchedEnv
 from rlcore.envs import EnvProvider, own_settings, unknown_env
 from rlcore.errors import ConfigError, EnvError, UnknownPluginError, UserError
 from rlcore.lookup_errors import did_you_mean
-from rlcore_gym.failures import raised
+from rlcore_gym.failures import FAILURES, raised
 from rlcore_gym.in_process import InProcessEnv
 from rlcore_gym.vector import VectorEnvAdapter
 
@@ -122,7 +122,7 @@ def _made(env_id: str, keywords: Mapping[str, Any], build: Callable[[], Any]) ->
         hint = _closest_keyword(env_id, keywords)
         said = error.__cause__ or error
         raise ConfigError(f"the settings of environment '{env_id}' do not fit: {said}{hint}") from error
-    except Exception as error:
+    except FAILURES as error:
         raise raised(f"environment '{env_id}'", "building it", error) from error
 
 
@@ -140,7 +140,7 @@ def _import_for(env_id: str) -> None:
             raise UnknownPluginError(f"environment '{env_id}': there is no module '{module}'") from error
         if colon:
             raise EnvError(f"environment '{env_id}': importing '{module}' failed: {error}") from error
-    except Exception as error:
+    except FAILURES as error:
         raise raised(f"environment '{env_id}'", f"importing '{module}'", error) from error
 
 

@@ -79,3 +79,11 @@ def can_cast(array: NDArray[Any], dtype: np.dtype[Any]) -> bool:
         return False
     bounds = np.iinfo(dtype)
     return not array.size or (int(array.min()) >= bounds.min and int(array.max()) <= bounds.max)
+
+
+def too_large(values: Any, dtype: np.dtype[Any]) -> float | None:
+    """The first finite one among ``values``, floats, that would be infinite as ``dtype``."""
+    array = np.asarray(values)
+    with np.errstate(over="ignore"):
+        lost = array[np.isinf(array.astype(dtype)) & np.isfinite(array)]
+    return float(lost[0]) if len(lost) else None

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Array, Columns, from_table, map_columns, take, to_table
 from rlcore.env import DEFAULT_GROUP
 from rlcore.errors import CheckpointError, EnvError
-from rlcore_gym.failures import OLD_GYM, OLD_RESET, Misfit, raised
+from rlcore_gym.failures import FAILURES, OLD_GYM, OLD_RESET, Misfit, raised
 from rlcore_gym.lockstep import LockstepEnv, Phase
 from rlcore_gym.observations import ObservationRows, batched_columns
 from rlcore_gym.recording import equal_bits
@@ -72,7 +72,7 @@ class VectorEnvAdapter(LockstepEnv):
     def _reset(self, seed: Any, options: dict[str, Any] | None) -> Columns:
         try:
             result: Any = self._env.reset(seed=seed, options=options)
-        except Exception as error:
+        except FAILURES as error:
             raise raised(self._where(), "reset()", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
             raise EnvError(f"{self._where()}: reset() returned a {type(result).__name__}: {OLD_RESET}")
@@ -90,7 +90,7 @@ class VectorEnvAdapter(LockstepEnv):
         self._steps += 1
         try:
             result: Any = self._env.step(self._reader.batch(actions))
-        except Exception as error:
+        except FAILURES as error:
             raise raised(self._where(), "step()", error) from error
         if not isinstance(result, tuple | list) or len(result) != 5:
             raise EnvError(f"{self._where()}: step() did not return five values: {OLD_GYM}")
@@ -111,14 +111,18 @@ class VectorEnvAdapter(LockstepEnv):
 
     def _write_reward(self, reward: Any, moved: NDArray[np.bool_]) -> None:
         try:
-            self._reward[:] = np.asarray(reward).reshape(self.num_slots)
+            given = np.asarray(reward).reshape(self.num_slots)
+            # What is too large becomes infinite, and an error below.
+            with np.errstate(over="ignore"):
+                self._reward[:] = given
         except (TypeError, ValueError):
             shape = np.shape(reward)
             raise EnvError(f"{self._where()}: step() returned rewards of shape {shape}, not {self.num_slots}") from None
         self._reward[~moved] = 0.0
         if not np.isfinite(self._reward).all():
             slot = int(np.flatnonzero(~np.isfinite(self._reward))[0])
-            raise EnvError(f"{self._where()}: step() returned the reward {self._reward[slot]} for slot {slot}")
+            excess = ", too large for float32" if np.isfinite(given[slot]) else ""
+            raise EnvError(f"{self._where()}: step() returned the reward {given[slot]} for slot {slot}{excess}")
 
     def _flags(self, flags: Any, what: str) -> NDArray[np.bool_]:
         array = np.asarray(flags)
@@ -217,7 +221,7 @@ class VectorEnvAdapter(LockstepEnv):
             return None
         try:
             frames = self._env.render()
-        except Exception as error:
+        except FAILURES as error:
             raise raised(self._where(), "render()", error) from error
         return None if frames is None else rgb(frames[slot])
 
