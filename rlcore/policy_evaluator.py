@@ -30,12 +30,13 @@ from rlcore.policy_graph import (
 from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
 from rlcore.returns import as_transitions
 from rlcore.sampling.collect import Collect, Episodes, Fragment
-from rlcore.sampling.collected import Collected, check_finite
+from rlcore.sampling.collected import Collected, check_rewards
 from rlcore.sampling.columnar import ColumnarSampler
 from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import FilterDelta, NoFilter, ObservationFilter, leaf_filters
 from rlcore.sampling.general import GeneralSampler
 from rlcore.sampling.held_back import join, split
+from rlcore.sampling.observation_check import ObservationCheck
 from rlcore.sampling.role import Role
 from rlcore.validation import validate
 
@@ -104,7 +105,13 @@ class PolicyEvaluator:
         self._graphs = {name: policy for name, policy in self.policies.items() if isinstance(policy, PolicyGraph)}
         self._stale: set[str] = set()
         self._roles = {
-            policy_id: Role(policy_id, policy, *spaces[policy_id], self.filters[policy_id])
+            policy_id: Role(
+                policy_id,
+                policy,
+                *spaces[policy_id],
+                self.filters[policy_id],
+                check=ObservationCheck(raw_spaces[policy_id][0], self.env.name) if check_observations else None,
+            )
             for policy_id, policy in self.policies.items()
         }
         self._sampler = self._make_sampler(index, explore)
@@ -152,7 +159,7 @@ class PolicyEvaluator:
         collected = self._sampler.collect(self._collect)
         if self._check:
             for batch in collected.batches.values():
-                check_finite(batch, self.env.name)
+                check_rewards(batch, self.env.name)
         self._metrics.episodes += collected.episodes
         if self._on_episode is not None:
             for episode in collected.episodes:
@@ -355,18 +362,19 @@ class PolicyEvaluator:
 
 
 class _RecentSample:
-    """A sample that gradients may still be asked of; each policy's part is pinned once."""
+    """A sample that gradients may still be asked of; each policy's part is pinned once where its graph can pin."""
 
     def __init__(self, batch: MultiAgentBatch) -> None:
         self._batch = batch
-        self._pinned: dict[str, Pinned[Any]] = {}
+        self._pinned: dict[str, SampleBatch | Pinned[Any]] = {}
 
-    def pinned(self, policy_id: str, graph: PolicyGraph) -> Pinned[Any]:
+    def pinned(self, policy_id: str, graph: PolicyGraph) -> SampleBatch | Pinned[Any]:
         if policy_id not in self._pinned:
             batch = self._batch[policy_id]
             if leaves_rho_to_learner(graph):
                 batch = graph.postprocess(batch, self._batch.agents)
-            self._pinned[policy_id] = graph.pin(batch)
+            pins = type(graph).pin is not PolicyGraph.pin
+            self._pinned[policy_id] = graph.pin(batch) if pins else batch
         return self._pinned[policy_id]
 
 

@@ -200,11 +200,16 @@ class PolicyGraph(ABC):
         return batch
 
     def pin(self, batch: SampleBatch) -> Pinned[Any]:
-        """Puts the samples where learning needs them, once for many minibatches."""
+        """Puts the samples where learning needs them, once for many minibatches.
+
+        A graph that overrides this is given what it returned in ``gradients`` and ``learn``, in place of the batch.
+        """
         return Pinned(batch, len(batch))
 
     def learn(self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update from one minibatch; skipped where a gradient is not finite."""
+        if type(self).pin is PolicyGraph.pin and isinstance(batch, Pinned):
+            batch = batch.held
         output = self.gradients(batch, units)
         skipped = not all(bool(np.isfinite(gradient).all()) for gradient in output.gradients.values())
         if not skipped:

@@ -1,4 +1,4 @@
-"""What a sampler hands to its evaluator, and the check that no value in it is NaN."""
+"""What a sampler hands to its evaluator, and the check of the rewards in it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rlcore.batch import ENV_STEP, LAST_OBS, OBS, REWARDS, SLOT, SampleBatch
-from rlcore.columns import Array
+from rlcore.batch import ENV_STEP, REWARDS, SLOT, SampleBatch
 from rlcore.errors import EnvError
 from rlcore.sampling.episode import Episode
 
@@ -24,33 +23,14 @@ class Collected:
     agents: Mapping[object, tuple[str, SampleBatch]] | None = None
 
 
-def check_finite(batch: SampleBatch, env_name: str) -> None:
-    """Raises ``EnvError`` for the first NaN or infinite observation or reward, naming environment, slot, step, key."""
-    for name, column in batch.rows.items():
-        if name != REWARDS and name.split(".")[0] != OBS:
-            continue
-        bad = _first_bad(column)
-        if bad is not None:
-            slot = batch.cuts[SLOT][batch.piece_of_row()[bad]]
-            raise EnvError(
-                f"environment '{env_name}', slot {slot}, step {batch[ENV_STEP][bad]} of its episode: "
-                f"'{name}' is not finite: {_shown(column[bad])}"
-            )
-    for name, column in batch.cuts.items():
-        bad = _first_bad(column) if name.split(".")[0] == LAST_OBS else None
-        if bad is not None:
-            step = batch[ENV_STEP][batch.last_rows()[bad]] + 1
-            raise EnvError(
-                f"environment '{env_name}', slot {batch.cuts[SLOT][bad]}, step {step} of its episode: "
-                f"'{OBS}{name.removeprefix(LAST_OBS)}' is not finite: {_shown(column[bad])}"
-            )
-
-
-def _first_bad(column: Array) -> int | None:
-    if column.dtype.kind != "f" or np.isfinite(column).all():
-        return None
-    return int(np.flatnonzero(~np.isfinite(column).reshape(len(column), -1).all(axis=1))[0])
-
-
-def _shown(value: Array) -> str:
-    return np.array2string(np.asarray(value), threshold=8, edgeitems=3)
+def check_rewards(batch: SampleBatch, env_name: str) -> None:
+    """Raises ``EnvError`` for the first NaN or infinite reward, naming environment, slot and step."""
+    rewards = batch[REWARDS]
+    if np.isfinite(rewards).all():
+        return
+    row = int(np.flatnonzero(~np.isfinite(rewards))[0])
+    slot = batch.cuts[SLOT][batch.piece_of_row()[row]]
+    raise EnvError(
+        f"environment '{env_name}', slot {slot}, step {batch[ENV_STEP][row]} of its episode: "
+        f"the reward is not finite: {rewards[row]}"
+    )

@@ -237,8 +237,8 @@ class _Fragment:
         table[ENV_STEP] = table[T].astype(np.int64)
         role = sampler._role
         obs = from_table(OBS, table)
+        table.update(to_table(OBS, role.take_in(obs, slot_of_row, table[T])))
         role.observe(obs)
-        table.update(to_table(OBS, role.normalise(obs)))
         cuts: dict[str, Any] = {
             START: starts,
             LENGTH: sizes,
@@ -248,7 +248,7 @@ class _Fragment:
             POLICY_VERSION: np.full(len(starts), role.version, np.int64),
             BOOTSTRAP: ~table[TERMINATED][last],
         }
-        cuts.update(self._boundaries(slots, opening, ended[last]))
+        cuts.update(self._boundaries(slots, opening, ended[last], table[T][last] + 1))
         batch = SampleBatch(table, cuts)
         episodes = self._episodes(batch, ended[last], time_of_row[last])
         return Collected({role.policy_id: batch}, episodes, self._env_steps)
@@ -258,6 +258,7 @@ class _Fragment:
         slots: NDArray[np.int64],
         opening: NDArray[np.bool_],
         ended: NDArray[np.bool_],
+        next_step: NDArray[np.int32],
     ) -> dict[str, Any]:
         """What lies before and after each piece: ``last_obs``, ``state_in.N``, ``last_state.N``."""
         sampler = self._sampler
@@ -276,7 +277,7 @@ class _Fragment:
                 column[ended] = np.concatenate([final[name] for final in finals])[order]
             for i, part in enumerate(last_state):
                 part[ended] = np.concatenate([state[i] for *_, state in self._endings])[order]
-        result = to_table(LAST_OBS, sampler._role.normalise(last_obs))
+        result = to_table(LAST_OBS, sampler._role.take_in(last_obs, slots, next_step))
         state_in = self._state_in or ()
         fresh = sampler._role.policy.initial_state(len(slots)) if state_in else ()
         for i, part in enumerate(last_state):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from rlcore.batch import (
     AGENT_ID,
     BOOTSTRAP,
+    ENV_STEP,
     EPS_ID,
     LAST_OBS,
     LAST_STATE,
@@ -113,8 +114,8 @@ class Log:
         starts, sizes, last = find_pieces(track, ended)
         after = _after(track[last], ended[last], successors, endings, agents, slots, env_name)
         raw_obs = from_table(OBS, rows)
+        rows.update(to_table(OBS, role.take_in(raw_obs, track % slots, rows[ENV_STEP])))
         role.observe(raw_obs)
-        rows.update(to_table(OBS, role.normalise(raw_obs)))
         state_in = {name: rows.pop(name)[starts] for name in list(rows) if name.startswith(STATE_IN + ".")}
         slot = track[starts] % slots
         cuts: Table = {
@@ -126,7 +127,7 @@ class Log:
             # The oldest weights that acted in the piece: an act may have waited while newer ones came.
             POLICY_VERSION: version[starts],
             BOOTSTRAP: ~rows[TERMINATED][last],
-            **to_table(LAST_OBS, role.normalise(from_table(OBS, after))),
+            **to_table(LAST_OBS, role.take_in(from_table(OBS, after), slot, rows[ENV_STEP][last] + 1)),
             **state_in,
             **{LAST_STATE + name.removeprefix(STATE_IN): after[name] for name in state_in},
         }

@@ -8,10 +8,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.policy_graph import Actor, ActOutput, ActRows, PolicyGraph, State
 from rlcore.sampling.filters import ObservationFilter
+from rlcore.sampling.observation_check import ObservationCheck
 
 
 @dataclass
@@ -24,6 +26,7 @@ class Role:
     action_space: gymnasium.Space[Any]
     filters: Mapping[str, ObservationFilter]
     version: int = 0
+    check: ObservationCheck | None = None
 
     def act(self, obs: Columns, state: State, rows: ActRows, explore: bool, rng: np.random.Generator) -> ActOutput:
         """Acts on raw observations."""
@@ -34,6 +37,12 @@ class Role:
         if isinstance(obs, dict):
             return {leaf: self.filters[leaf].normalise(array) for leaf, array in obs.items()}
         return self.filters[""].normalise(obs)
+
+    def take_in(self, obs: Columns, slots: NDArray[Any], steps: NDArray[Any]) -> Columns:
+        """Raw observations ``[n, ...]`` of ``slots`` at ``steps``, checked where that is asked for, and normalised."""
+        if self.check is not None:
+            self.check(obs, slots, steps)
+        return self.normalise(obs)
 
     def observe(self, obs: Columns) -> None:
         """Counts raw observations into the filters' next statistics."""

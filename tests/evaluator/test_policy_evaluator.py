@@ -287,3 +287,17 @@ def test_gradients_of_a_kept_sample_and_of_one_that_is_not() -> None:
 def test_a_wrong_config_is_named_by_its_key() -> None:
     with pytest.raises(UserError, match="stepp"):
         evaluator(config={"stepp": 1.0})
+
+
+def test_a_graph_of_the_five_methods_learns_from_batches_however_it_is_driven() -> None:
+    one = evaluator()
+    graph = one.graph("default")
+    batch = one.sample()
+    assert isinstance(batch, SampleBatch)
+    units = np.array([0, 2])
+    graph.learn(graph.pin(batch), units)
+    assert graph.get_weights()["w"].tolist() == [-11.0]
+    one.keep_samples(1)
+    number = one.sample_counted()[0].number
+    outputs, _ = one.gradients_apart(number, {"default": units})
+    assert outputs["default"].count == 2

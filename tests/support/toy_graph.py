@@ -53,8 +53,8 @@ class ToyGraph(PolicyGraph):
     def gradients(
         self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
-        samples: SampleBatch = batch.held if isinstance(batch, Pinned) else batch
-        obs = samples["obs"] if units is None else samples["obs"][units]
+        assert isinstance(batch, SampleBatch)
+        obs = batch["obs"] if units is None else batch["obs"][units]
         gradient = np.full(1, np.nan) if self.config.poison else obs.mean(axis=0).astype(np.float64)
         return GradientOutput({"w": gradient}, len(obs), {"loss": float(obs.mean())})
 

@@ -1,0 +1,69 @@
+"""The check that environments keep to their spaces: no NaN, nothing infinite, nothing outside the bounds."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.batch import OBS
+from rlcore.columns import Array, Columns, column_name, leaf_spaces
+from rlcore.errors import EnvError
+
+#: How far a float may lie outside its bounds, relative to them: what float32 arithmetic at the bound may do.
+TOLERANCE = 1e-4
+
+
+class _Bounds(NamedTuple):
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+
+class ObservationCheck:
+    """Checks whole columns of raw observations against one space, at the cost of a minimum and a maximum."""
+
+    def __init__(self, space: gymnasium.Space[Any], env_name: str) -> None:
+        self._env_name = env_name
+        self._bounds = {leaf: _bounds(child) for leaf, child in leaf_spaces(space).items()}
+
+    def __call__(self, obs: Columns, slots: NDArray[Any], steps: NDArray[Any]) -> None:
+        """``obs [n, ...]`` of ``slots [n]`` at ``steps [n]`` of their episodes.
+
+        Raises ``EnvError`` for the first that is NaN, infinite or out of bounds, naming environment, slot, step, key.
+        """
+        for leaf, column in (obs if isinstance(obs, dict) else {"": obs}).items():
+            bounds = self._bounds[leaf]
+            if bounds is None or not len(column) or _inside(column.min(axis=0), column.max(axis=0), bounds):
+                continue
+            row = next(i for i, value in enumerate(column) if not _inside(value, value, bounds))
+            finite = column.dtype.kind != "f" or bool(np.isfinite(column[row]).all())
+            problem = "is outside its space" if finite else "is not finite"
+            raise EnvError(
+                f"environment '{self._env_name}', slot {slots[row]}, step {steps[row]} of its episode: "
+                f"'{column_name(OBS, leaf)}' {problem}: "
+                + np.array2string(np.asarray(column[row]), threshold=8, edgeitems=3)
+            )
+
+
+def _inside(low: Array, high: Array, bounds: _Bounds) -> bool:
+    # NaN is inside of nothing.
+    inside = bool((low >= bounds.low).all() and (high <= bounds.high).all())
+    return inside and (low.dtype.kind != "f" or bool(np.isfinite(low).all() and np.isfinite(high).all()))
+
+
+def _bounds(space: gymnasium.Space[Any]) -> _Bounds | None:
+    """The range of a leaf's values; None where there is none to check."""
+    if isinstance(space, gymnasium.spaces.Box):
+        if space.dtype is None or space.dtype.kind != "f":
+            return _Bounds(space.low, space.high)
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        return _Bounds(low - TOLERANCE * (1 + np.abs(low)), high + TOLERANCE * (1 + np.abs(high)))
+    if isinstance(space, gymnasium.spaces.Discrete):
+        return _Bounds(np.asarray(space.start), np.asarray(space.start + space.n - 1))
+    if isinstance(space, gymnasium.spaces.MultiDiscrete):
+        return _Bounds(space.start, space.start + space.nvec - 1)
+    if isinstance(space, gymnasium.spaces.MultiBinary):
+        return _Bounds(np.asarray(0), np.asarray(1))
+    return None
