@@ -48,6 +48,13 @@ class EnvProvider(ABC):
         Raises :func:`unknown_env` for an id that it does not have.
         """
 
+    def full_id(self, env_id: str) -> str:
+        """The id that ``env_id`` stands for where it is short for another one, such as one without its version.
+
+        Builds and imports nothing; what it cannot tell it gives back as it is.
+        """
+        return env_id
+
     def adapt(self, build: Callable[[], Any], num_envs: int, name: str, first: object) -> BatchedEnv:
         """A BatchedEnv over objects that ``build`` makes, one a call; ``first`` is the first of them, already made.
 
@@ -80,6 +87,24 @@ def build_env(source: EnvSource, num_envs: int, settings: Mapping[str, Any]) -> 
 def source_name(source: EnvSource) -> str:
     """How a source is called in errors, results and checkpoints: the name, or ``module:Class`` of a callable."""
     return source if isinstance(source, str) else registry.target_of(source)
+
+
+def known_ids(source: EnvSource) -> list[str]:
+    """The ids under which others may know an environment: its name, that without the provider's, and the full one."""
+    if not isinstance(source, str):
+        return []
+    prefix, colon, env_id = source.partition(":")
+    ids = [source, env_id] if colon else [source]
+    here = {plugin.name for plugin in registry.available("env")}
+    of_provider = bool(colon) and _is_provider_name(prefix)
+    provider, name = (prefix, env_id) if of_provider else (DEFAULT_PROVIDER, source)
+    # A bare name that the program registered is no id of a provider's.
+    if provider.partition("@")[0] in here and (of_provider or source.partition("@")[0] not in here):
+        part = registry.load("env", provider)
+        if _is_provider(part):
+            full = part().full_id(name)
+            ids += [full, full.rpartition(":")[2]]
+    return list(dict.fromkeys(ids))
 
 
 def imports_module(source: str) -> bool:
@@ -139,7 +164,16 @@ def _from_module(source: str, num_envs: int, settings: Mapping[str, Any]) -> Bat
     attributes = name.split(".")
     if all(attribute.isidentifier() for attribute in attributes) and hasattr(found, attributes[0]):
         return _from_callable(registry.import_object(source), num_envs, settings, source)
-    return _provider(DEFAULT_PROVIDER).make(source, num_envs, own_settings(settings))
+    try:
+        return _provider(DEFAULT_PROVIDER).make(source, num_envs, own_settings(settings))
+    except UnknownPluginError as error:
+        if not attributes[0].isidentifier():
+            raise
+        names = [name for name, value in vars(found).items() if callable(value) and not name.startswith("_")]
+        hint = lookup_errors.did_you_mean(name, names)
+        raise UnknownPluginError(
+            f"environment '{source}': module {module} has no '{name}', and registers no such Gymnasium id{hint}"
+        ) from error
 
 
 def _is_provider_name(prefix: str) -> bool:
@@ -196,7 +230,8 @@ class _Copies:
             made = self._make()
         except UserError:
             raise
-        except Exception as error:
+        # A program that calls sys.exit does not know that it is part of another one.
+        except (Exception, SystemExit) as error:
             cause = f"{type(error).__name__}: {error}"
             raise EnvError(f"environment '{self._name}' cannot be built: {cause}") from error
         # Two wrappers around one environment share its state just as well.

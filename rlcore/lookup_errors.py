@@ -52,7 +52,8 @@ def unknown(kind: str, label: str, name: str, owner: str, installed: Sequence[Pr
     """The error for a name that nothing provides; ``owner`` is the distribution that was asked for, or empty."""
     providers = [plugin for plugin in installed if plugin.name == name]
     if owner and providers:
-        return UnknownPluginError(f"'{owner}' provides no {label} '{name}'; {sources(providers)} does")
+        others = f"{sources(providers)} {'do' if len(providers) > 1 else 'does'}"
+        return UnknownPluginError(f"'{owner}' provides no {label} '{name}'; {others}")
     asked = f"'{name}@{owner}'" if owner else f"'{name}'"
     names = [plugin.name for plugin in installed]
     ours = names_of(kind)

@@ -15,7 +15,7 @@ import pytest
 
 from rlcore import registry
 from rlcore.env import BatchedEnv
-from rlcore.envs import EnvProvider, build_env, imports_module, own_settings, source_name, unknown_env
+from rlcore.envs import EnvProvider, build_env, imports_module, known_ids, own_settings, source_name, unknown_env
 from rlcore.errors import BrokenPluginError, ConfigError, EnvError, InvalidPluginError, SpaceError, UnknownPluginError
 
 ENVS = "rlcore.envs"
@@ -29,7 +29,12 @@ PROVIDER = """
         def make(self, env_id, num_envs, settings):
             if env_id == "CartPol-v1":
                 raise unknown_env("gym", env_id, ["CartPole-v1", "Pendulum-v1"])
+            if env_id == "mazes:RaiseStp":
+                raise unknown_env("gym", env_id, [])
             return Made(env_id=env_id, num_envs=num_envs, settings=settings)
+
+        def full_id(self, env_id):
+            return f"{env_id}-full"
 
         def adapt(self, build, num_envs, name, first):
             copies = [first] + [build() for _ in range(num_envs - 1)]
@@ -105,6 +110,38 @@ def test_module_and_class_is_an_import_path(gym, install):
         assert build_env("mazes:hall", 1, {"size": 5}).copies[0].size == 6
     finally:
         del sys.modules["test_envs_single"]
+
+
+def test_typo_in_the_name_of_a_class_is_answered_by_its_module(gym, install):
+    source = """
+        import os
+        from rlcore.envs import unknown_env as _unknown_env
+        class RaiseStep: ...
+    """
+    install("mazes", modules={"mazes": source})
+    with pytest.raises(UnknownPluginError) as error:
+        build_env("mazes:RaiseStp", 1, {})
+    assert str(error.value) == (
+        "environment 'mazes:RaiseStp': module mazes has no 'RaiseStp', and registers no such Gymnasium id; "
+        "did you mean 'RaiseStep'?"
+    )
+
+
+def test_class_that_ends_the_program_cannot_be_built(gym):
+    def leave():
+        raise SystemExit(3)
+
+    with pytest.raises(EnvError, match=r"cannot be built: SystemExit: 3$"):
+        build_env(leave, 1, {})
+
+
+def test_ids_under_which_an_environment_is_known(gym):
+    registry.register("env", "CartPole")(Single)
+    assert known_ids("Pendulum") == known_ids("gym:Pendulum")[1:] == ["Pendulum", "Pendulum-full"]
+    assert known_ids("gym:CartPole") == ["gym:CartPole", "CartPole", "CartPole-full"]
+    assert known_ids("CartPole") == ["CartPole"]
+    assert known_ids("mazes:Hall") == ["mazes:Hall", "Hall", "mazes:Hall-full", "Hall-full"]
+    assert known_ids(Single) == []
 
 
 def test_installed_environment_that_is_no_provider_is_named_without_colon(gym, install):

@@ -135,6 +135,9 @@ def test_name_at_a_package_that_does_not_provide_it(install):
     with pytest.raises(UnknownPluginError) as error:
         load("optimizer", "apex@bbb")
     assert str(error.value) == "'bbb' provides no optimizer 'apex'; aaa 1.0 does"
+    install("ccc", "2.0", groups={OPTIMIZERS: {"apex": "ccc:Apex"}})
+    with pytest.raises(UnknownPluginError, match=r"; aaa 1\.0 and ccc 2\.0 do$"):
+        load("optimizer", "apex@bbb")
     with pytest.raises(UnknownPluginError, match=r"unknown optimizer 'nope@bbb'\n"):
         load("optimizer", "nope@bbb")
 

@@ -129,7 +129,6 @@ def test_module_and_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("CartPole-v7", ["did you mean 'CartPole-v", "It provides versioned environments: [ `v0`, `v1` ]"]),
         ("Taxi-v3", ["did you mean 'Taxi-v4'", "Please use `Taxi-v4` instead"]),
         ("some_games/Thing-v0", ["Namespace some_games not found", "'module:some_games/Thing-v0'"]),
-        ("ALE/Pong-v5", ["ids of ALE come with: pip install ale-py"]),
         ("no id!", ["Malformed environment ID"]),
     ],
 )
@@ -141,14 +140,30 @@ def test_unknown_ids(env_id: str, lines: list[str]) -> None:
     assert str(caught.value).count("\n") <= 2
 
 
+def without_ale(monkeypatch: pytest.MonkeyPatch) -> None:
+    for env_id in [env_id for env_id in gymnasium.registry if env_id.startswith("ALE/")]:
+        monkeypatch.delitem(gymnasium.registry, env_id)
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+
+
+def test_a_namespace_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_ale(monkeypatch)
+    with pytest.raises(UnknownPluginError, match=r"\nids of ALE come with: pip install ale-py$"):
+        make("ALE/Pong-v5")
+
+
 def test_a_namespace_whose_package_is_installed_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    without_ale(monkeypatch)
+    monkeypatch.delitem(sys.modules, "ale_py")
     (tmp_path / "ale_py.py").write_text(REGISTERS.format(id="ALE/Fake-v5"))
     monkeypatch.syspath_prepend(tmp_path)
     try:
         assert make("ALE/Fake-v5").num_slots == 1
+        with pytest.raises(UnknownPluginError) as caught:
+            make("ALE/Fale-v5")
+        assert str(caught.value) == "environment provider 'gym' has no 'ALE/Fale-v5'; did you mean 'ALE/Fake-v5'?"
     finally:
         gymnasium.registry.pop("ALE/Fake-v5", None)
-        sys.modules.pop("ale_py", None)
 
 
 def test_environments_that_cannot_be_built(registered: None) -> None:
@@ -283,3 +298,15 @@ def test_close_may_be_called_twice(registered: None) -> None:
     vector = VectorEnvAdapter(SyncVectorEnv([CountEnv]), "Count")
     vector.close()
     vector.close()
+
+
+def test_full_ids() -> None:
+    full = GymProvider().full_id
+    assert full("CartPole") == full("CartPole-v1") == "CartPole-v1"
+    assert full("CartPole-v0") == "CartPole-v0"
+    assert full("some_module:CartPole") == "some_module:CartPole-v1"
+    assert [full(unknown) for unknown in ("Nowhere", "Nowhere-v3", "no id at all!")] == [
+        "Nowhere",
+        "Nowhere-v3",
+        "no id at all!",
+    ]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import VectorizeMode, load_env_creator
+from gymnasium.envs.registration import (
+    VectorizeMode,
+    find_highest_version,
+    get_env_id,
+    load_env_creator,
+    parse_env_id,
+)
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from rlcore.env import BatchedEnv
@@ -52,6 +59,17 @@ class GymProvider(EnvProvider):
             return _made(env_id, keywords, lambda: gymnasium.make(env_id, **options))
 
         return self.adapt(build, num_envs, env_id, build())
+
+    def full_id(self, env_id: str) -> str:
+        """With the latest version, where that is left out."""
+        module, colon, plain = env_id.rpartition(":")
+        try:
+            namespace, name, version = parse_env_id(plain)
+        except gymnasium.error.Error:
+            return env_id
+        if version is None and plain not in gymnasium.registry:
+            version = find_highest_version(namespace, name)
+        return f"{module}{colon}{get_env_id(namespace, name, version)}"
 
     def adapt(self, build: Callable[[], Any], num_envs: int, name: str, first: object) -> BatchedEnv:
         """Copies of a ``gymnasium.Env``, or one ``gymnasium.vector.VectorEnv`` of ``num_envs`` copies."""
@@ -151,9 +169,10 @@ def _unknown(env_id: str, error: gymnasium.error.Error) -> UnknownPluginError:
     if not isinstance(error, gymnasium.error.NameNotFound):
         lines.append(str(error))
     namespace = plain.rpartition("/")[0]
-    _, package = _NAMESPACES.get(namespace, ("", ""))
-    if package:
-        lines.append(f"ids of {namespace} come with: pip install {package}")
+    if namespace in _NAMESPACES:
+        module, package = _NAMESPACES[namespace]
+        if sys.modules.get(module) is None:
+            lines.append(f"ids of {namespace} come with: pip install {package}")
     elif ":" not in env_id:
         lines.append(f"an id that another package registers is written 'module:{plain}'")
     return UnknownPluginError("\n".join(lines))
