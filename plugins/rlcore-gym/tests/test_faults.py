@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.error import DependencyNotInstalled
 from gymnasium.vector import SyncVectorEnv
 
 from rlcore.env import DEFAULT_GROUP, BatchedEnv
@@ -163,6 +164,33 @@ def test_an_environment_that_ends_the_program_is_one_that_raises(play: Any) -> N
     for step in (0, 2):
         with pytest.raises(KeyboardInterrupt):
             play(copies(Exiting(step, KeyboardInterrupt)), 3)
+
+
+@pytest.mark.parametrize(
+    ("cause", "said"),
+    [
+        (
+            DependencyNotInstalled("pygame is not installed, run `pip install pygame`"),
+            "a package: pygame is not installed",
+        ),
+        (ModuleNotFoundError("No module named 'cv2'", name="cv2"), "the module 'cv2', which is not installed"),
+    ],
+)
+def test_a_package_that_drawing_needs_is_named_in_one_line(cause: Exception, said: str) -> None:
+    class Drawn(CountEnv):
+        render_mode = "rgb_array"
+
+        def render(self) -> Any:
+            raise cause
+
+    source = SyncVectorEnv([Drawn])
+    source.render_mode = "rgb_array"
+    for env in (copies(Drawn()), VectorEnvAdapter(source, "Toy")):
+        env.reset(0)
+        with pytest.raises(EnvError) as caught:
+            env.render(0)
+        assert f", step 0: render() needs {said}" in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 @pytest.mark.filterwarnings("error")

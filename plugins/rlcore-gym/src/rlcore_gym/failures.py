@@ -6,6 +6,8 @@ import traceback
 from pathlib import Path
 from types import TracebackType
 
+from gymnasium.error import DependencyNotInstalled
+
 from rlcore.errors import EnvError
 
 #: Frames of the environment's own trace that a message repeats, the innermost last.
@@ -36,7 +38,14 @@ FAILURES = (Exception, SystemExit)
 
 
 def raised(where: str, call: str, cause: BaseException) -> EnvError:
-    """The error for an exception that left ``call``. It repeats the end of the trace; raise it ``from`` the cause."""
+    """The error for an exception that left ``call``; raise it ``from`` the cause.
+
+    It repeats the end of the trace, but where a package is missing: the trace tells nothing then.
+    """
+    if isinstance(cause, DependencyNotInstalled):
+        return EnvError(f"{where}: {call} needs a package: {' '.join(str(cause).split())}")
+    if isinstance(cause, ModuleNotFoundError) and cause.name:
+        return EnvError(f"{where}: {call} needs the module '{cause.name}', which is not installed")
     said = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     return EnvError(f"{where}: {call} raised {said}{_own_trace(cause.__traceback__)}")
 
