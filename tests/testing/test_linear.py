@@ -130,8 +130,8 @@ def test_advantages_are_normalised_over_the_sample_whatever_the_minibatches():
     expected = (returns["advantages"] - returns["advantages"].mean()) / returns["advantages"].std()
     np.testing.assert_allclose(batch["advantages"], expected, rtol=1e-5, atol=1e-6)
     units = np.array([3, 1, 7])
-    for given in (batch, graph.pin(batch)):
-        part = graph.gradients(given, units)
+    for samples in (batch, graph.pin(batch)):
+        part = graph.gradients(samples, units)
         assert part.stats["policy_loss"] == pytest.approx(
             -np.mean(batch["action_logp"][units] * batch["advantages"][units]), rel=1e-4
         )

@@ -11,6 +11,7 @@ import pytest
 
 from rlcore.batch import SampleBatch
 from rlcore.errors import BatchError, ConfigError, NonFiniteError, SpaceError, UserError
+from rlcore.optim import clip_by_global_norm
 from rlcore.policy_graph import Actor, Progress
 from rlcore.registry import load
 from rlcore_tf import PolicyGradient
@@ -91,6 +92,7 @@ def test_it_agrees_with_torch_pg(action_space, config):
     ours, theirs = make(action_space=action_space, **config), make(torch_pg, action_space, **config)
     assert_close(ours.get_weights(), theirs.get_weights())
     batch = batch_of(ours)
+    assert np.array_equal(batch["advantages"], theirs.postprocess(batch)["advantages"])
     same = theirs.act(batch["obs"], rng=np.random.default_rng(4))
     assert_close(ours.act(batch["obs"], rng=np.random.default_rng(4)).extras, same.extras)
     units = np.array([3, 1, 4, 15, 9, 26])
@@ -173,6 +175,33 @@ def test_applying_gradients_is_what_the_update_rule_says():
         graph.apply_gradients(gradients)
         weights, state = rule.update(weights, gradients, state)
     assert_close(graph.get_weights(), weights)
+
+
+@pytest.mark.parametrize("norm", [1e-6, 1.4e-6, 1.6e-6, 1.0, 1e6])
+def test_gradients_are_clipped_as_the_kernel_does(norm):
+    # At norms of the size of the epsilon, which they are divided by with, it decides.
+    graph = make(max_grad_norm=2e-6)
+    rng = np.random.default_rng(0)
+    gradients = {name: rng.standard_normal(w.shape).astype(np.float32) for name, w in graph.get_weights().items()}
+    size = clip_by_global_norm(gradients, 1.0)[1]
+    gradients = {name: gradient * np.float32(norm / size) for name, gradient in gradients.items()}
+    graph.apply_gradients(gradients)
+    clipped, _ = clip_by_global_norm(gradients, 2e-6)
+    for name, mean in graph.get_state()["optimizer"]["mean"].items():
+        np.testing.assert_allclose(mean, 0.1 * clipped[name], rtol=1e-5, atol=0.0)
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_advantages_are_made_once_whatever_the_minibatches(normalize):
+    graph = make(normalize_advantages=normalize)
+    batch = batch_of(graph)
+    returns = batch["value_targets"]
+    expected = (returns - returns.mean()) / returns.std() if normalize else returns
+    np.testing.assert_allclose(batch["advantages"], expected, rtol=1e-5, atol=1e-6)
+    units = np.array([3, 1, 7])
+    loss = -np.mean(batch["action_logp"][units] * batch["advantages"][units])
+    for samples in (batch, graph.pin(batch)):
+        assert graph.gradients(samples, units).stats["policy_loss"] == pytest.approx(loss, rel=1e-4)
 
 
 def test_B111_a_single_row_is_used_as_it_is():

@@ -5,12 +5,13 @@ Everything here uses ``from rlcore_tf.backend import tf``.
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
-import re
-import tempfile
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rlcore.errors import UserError
 
@@ -18,53 +19,91 @@ __all__ = ["device_name", "start", "tf"]
 
 log = logging.getLogger("rlcore_tf")
 
-#: Information and warnings of the C++ parts, their banner, and the error that every machine without a GPU gets.
-_CHATTER = re.compile(
-    rb"^([IW]\d{4} .*|E\d{4} .*(cuInit|Unable to register \w+ factory).*"
-    rb"|WARNING: All log messages before absl.*|To enable the following instructions.*|\s*)$"
+#: What a start writes on every machine without a GPU: information of the C++ parts, the banner and the continuation
+#: that go with it, the error of the GPU's driver that is not there, and that of GPU libraries linked more than once.
+#: Warnings and all other errors are news.
+_CHATTER = (
+    rb"I\d{4} .*",
+    rb"WARNING: All log messages before absl::InitializeLog\(\) is called are written to STDERR",
+    rb"To enable the following instructions: .*",
+    rb"E\d{4} .*failed call to cuInit: .*",
+    rb"E\d{4} .*Unable to register \w+ factory: .*",
 )
+#: The program that reads stderr meanwhile: chatter goes to its stdout in the end, all else at once to the stderr that
+#: there was. After a crash nobody reads its stdout.
+_FILTER = """
+import os, re, sys
+chatter, held = re.compile(sys.argv[1].encode()), b""
+for line in sys.stdin.buffer:
+    if chatter.fullmatch(line.rstrip()):
+        held += line
+    else:
+        os.write(2, line)
+try:
+    os.write(1, held)
+except BrokenPipeError:
+    pass
+"""
 
 
 @contextmanager
 def without_chatter() -> Iterator[None]:
-    """Holds back what is written to the process's stderr meanwhile, and passes on all but TensorFlow's chatter.
+    """Keeps chatter from the process's stderr meanwhile and passes on all else, line by line as it comes.
 
-    The C++ parts write to the file descriptor, before any setting of theirs is read: nothing in Python stops them.
-    What is held back for good is logged at level DEBUG.
+    The C++ parts write to the file descriptor before any setting of theirs is read: nothing in Python stops them. The
+    descriptor is read by a process of its own, which writes on what is no chatter even where this one crashes. Chatter
+    is logged at level DEBUG. With ``TF_CPP_MIN_LOG_LEVEL=0`` in the environment, without a stderr, or where no such
+    process can be had, nothing is kept back.
     """
-    with tempfile.TemporaryFile() as held:
-        stderr = os.dup(2)
-        os.dup2(held.fileno(), 2)
+    reader = None if _SHOW_ALL else _reader()
+    if reader is None or reader.stdin is None:
+        yield
+        return
+    stderr = os.dup(2)
+    os.dup2(reader.stdin.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
         try:
-            yield
-        finally:
-            os.dup2(stderr, 2)
-            os.close(stderr)
-            held.seek(0)
-            for line in held.read().splitlines():
-                if _CHATTER.match(line):
-                    log.debug("%s", line.decode(errors="replace"))
-                else:
-                    os.write(2, line + b"\n")
+            held, _ = reader.communicate(timeout=5.0)
+        except subprocess.TimeoutExpired:  # a process that another thread has started writes to it: it reads on
+            held = b""
+        for line in held.splitlines():
+            log.debug("%s", line.decode(errors="replace"))
 
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
+def _reader() -> subprocess.Popen[bytes] | None:
+    command = [sys.executable or "", "-I", "-S", "-c", _FILTER, b"|".join(_CHATTER).decode()]
+    try:
+        os.fstat(2)
+        # In a session of its own Ctrl-C does not reach it.
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+    except OSError as error:
+        log.debug("what TensorFlow writes as it starts is not sorted: %s", error)
+        return None
+
+
+_SHOW_ALL = os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1") == "0"
 with without_chatter():
     import tensorflow as tf
 
 
-def start() -> None:
+@functools.cache
+def start(gpu: bool) -> None:
     """Starts TensorFlow's runtime with one thread within and one between operations, if nothing has started it yet.
 
     Small networks are slower with more, results depend on the number of cores then, and several workers share a
-    machine. A process that has used TensorFlow before keeps the threads that it has.
+    machine. A process that has used TensorFlow before keeps the threads that it has. With ``gpu`` all that TensorFlow
+    writes is shown: it may say why there is none.
     """
-    with without_chatter():
+    with nullcontext() if gpu else without_chatter():
         try:
             tf.config.threading.set_intra_op_parallelism_threads(1)
             tf.config.threading.set_inter_op_parallelism_threads(1)
         except RuntimeError as error:  # it is running, with other settings
-            log.debug("TensorFlow keeps its threads: %s", error)
+            log.info("TensorFlow is running already and keeps its threads: %s", error)
         tf.constant(0.0)
 
 

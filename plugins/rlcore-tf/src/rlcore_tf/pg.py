@@ -20,11 +20,13 @@ from rlcore.acting import (
     distribution_for,
     init_actor_critic,
 )
+from rlcore.acting.actor import Postprocess
+from rlcore.acting.rho import returns_to_go
 from rlcore.batch import ACTION_LOGP, ADVANTAGES, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError, NonFiniteError, UserError
 from rlcore.model import BatchedModel
-from rlcore.optim import Adam
+from rlcore.optim import CLIP_EPSILON, Adam
 from rlcore.policy_graph import (
     ActOutput,
     ActRows,
@@ -39,7 +41,6 @@ from rlcore.policy_graph import (
     Weights,
     check_weights,
 )
-from rlcore.returns import discounted_returns
 from rlcore.schedule import Schedule, value_at
 from rlcore_tf.backend import device_name, start, tf
 from rlcore_tf.distributions import counterpart
@@ -54,7 +55,7 @@ class PGConfig(GraphConfig):
     ``max_grad_norm`` bounds the global norm of the gradients, null leaves them as they are. ``squash`` acts in a
     bounded Box through tanh; without it a Gaussian is clipped to the bounds on the way to the environment.
     ``initial_log_std`` is where a Gaussian's log standard deviations start. ``normalize_advantages`` gives the returns
-    of a whole batch mean 0 and deviation 1: a constant baseline.
+    of all that an evaluator sampled at once mean 0 and deviation 1: a constant baseline. ``epsilon`` is Adam's.
     """
 
     model: ModelConfig = Field(default_factory=ModelConfig)
@@ -65,7 +66,7 @@ class PGConfig(GraphConfig):
     initial_log_std: FiniteFloat = 0.0
     entropy_coeff: Schedule = 0.0
     normalize_advantages: bool = True
-    adam_epsilon: PositiveFloat = 1e-8
+    epsilon: PositiveFloat = 1e-8
 
 
 class Samples(NamedTuple):
@@ -106,7 +107,7 @@ class PolicyGradient(PolicyGraph):
         self._flatten = FlatObs(observation_space)
         self._distribution: Distribution = distribution_for(action_space, own.squash)
         self._evaluation = counterpart(self._distribution)
-        start()
+        start(gpu=any(not device.startswith("cpu") for device in devices))
         self._device = device_name(tuple(devices))
         weights = init_actor_critic(
             observation_space,
@@ -121,6 +122,8 @@ class PolicyGradient(PolicyGraph):
             self._variables = variables(weights)
             self._optimizer = AdamVariables(self.update_rule_at(0), weights)
         self._names = frozenset(weights)
+        # Arrays of the weights' shapes that take no memory.
+        self._shapes = {name: np.broadcast_to(np.float32(0.0), array.shape) for name, array in weights.items()}
         self._env_steps = 0
         self._trace()
 
@@ -160,8 +163,8 @@ class PolicyGradient(PolicyGraph):
         """Actions for ``[n, ...]`` observations, drawn by the kernel from what TensorFlow computes."""
         with tf.device(self._device):
             params = self._outputs(tf.constant(self._flatten(obs))).numpy()
-        actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
-        return ActOutput(actions, (), {**extras, ACTION_LOGP: logp})
+        drawn = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        return ActOutput(drawn.actions, (), {**drawn.extras, ACTION_LOGP: drawn.logp})
 
     def _outputs_of(self, obs: Any) -> Any:
         outputs = self._policy(obs)
@@ -174,8 +177,13 @@ class PolicyGradient(PolicyGraph):
         return mlp(self._variables, "policy", len(model.hidden), model.activation, obs)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Adds the return to go of every row."""
-        return discounted_returns(batch, self.config.gamma)
+        """Adds the return to go of every row, and the advantages made of them."""
+        return self._rho(batch)
+
+    @property
+    def _rho(self) -> Postprocess:
+        own = self.config
+        return functools.partial(returns_to_go, gamma=own.gamma, normalize=own.normalize_advantages)
 
     def actor(self) -> ActorCriticActor:
         """The same policy in numpy."""
@@ -186,23 +194,20 @@ class PolicyGradient(PolicyGraph):
             self.get_weights(),
             squash=self.config.squash,
             value=False,
-            rho=functools.partial(discounted_returns, gamma=self.config.gamma),
+            rho=self._rho,
         )
 
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """The columns that the loss reads, on the device; the returns are normalised over the whole batch."""
+        """The columns that the loss reads, on the device."""
         if len(batch) == 0:
             raise UserError("there is no sample to learn from")
-        advantages = batch[ADVANTAGES].astype(np.float64)
-        if self.config.normalize_advantages and len(batch) > 1:
-            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-8)
         with tf.device(self._device):
             samples = Samples(
                 tf.constant(self._flatten(batch.obs)),
                 tf.constant(self._evaluation.taken(batch)),
-                tf.constant(advantages.astype(np.float32)),
+                tf.constant(batch[ADVANTAGES], tf.float32),
             )
         return Pinned(samples, len(batch))
 
@@ -226,7 +231,7 @@ class PolicyGradient(PolicyGraph):
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights(self.get_weights(), gradients)
+        check_weights(self._shapes, gradients)
         missing = sorted(self._names - set(gradients))
         if missing:
             raise UserError(f"gradients are missing for {', '.join(missing)}")
@@ -268,7 +273,7 @@ class PolicyGradient(PolicyGraph):
         """Clips the gradients and steps."""
         bound = self.config.max_grad_norm
         if bound is not None:
-            factor = tf.minimum(1.0, bound / (tf.linalg.global_norm(gradients) + 1e-6))
+            factor = tf.minimum(1.0, bound / (tf.linalg.global_norm(gradients) + CLIP_EPSILON))  # optim.clip_factor
             gradients = [gradient * factor for gradient in gradients]
         self._optimizer.step(self._variables, dict(zip(self._variables, gradients, strict=True)), rate, root)
         return tf.constant(True)
@@ -289,7 +294,7 @@ class PolicyGradient(PolicyGraph):
     def update_rule_at(self, env_steps: int) -> Adam:
         """The rule with the learning rate that holds after ``env_steps`` environment steps."""
         own = self.config
-        return Adam(value_at(own.learning_rate, env_steps), own.max_grad_norm, epsilon=own.adam_epsilon)
+        return Adam(value_at(own.learning_rate, env_steps), own.max_grad_norm, epsilon=own.epsilon)
 
     def on_progress(self, progress: Progress) -> None:
         """Schedules go by the environment steps."""
@@ -300,7 +305,7 @@ class PolicyGradient(PolicyGraph):
         return arrays(chosen)
 
     def set_weights(self, weights: Weights) -> None:
-        check_weights(self.get_weights(), weights)
+        check_weights(self._shapes, weights)
         assign(self._variables, weights)
 
     @property
