@@ -237,10 +237,28 @@ def test_users_own_vector_environments(play: Any) -> None:
         return SyncVectorEnv([CountEnv] * num_envs)
 
     env = build_env(build, 3, {})
-    assert isinstance(env, VectorEnvAdapter)
+    assert isinstance(env, InProcessEnv)
     assert play(env, 3).returns == [[3.0]] * 3
     with pytest.raises(EnvError, match="has 3 copies, asked for are 2"):
         GymProvider().adapt(lambda: None, 2, "Count", build(3))
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_copies_taken_out_of_a_vector_environment_go_through_the_same_episodes(mode: AutoresetMode, play: Any) -> None:
+    def build(num_envs: int) -> Any:
+        return SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * num_envs, autoreset_mode=mode)
+
+    def lean(obs: Any, count: int) -> Any:
+        return (np.asarray(obs)[:, 2] > 0).astype(np.int64)
+
+    apart = build_env(build, 2, {})
+    assert isinstance(apart, InProcessEnv)
+    own, whole = play(apart, 200, lean, 3), play(VectorEnvAdapter(build(2), "CartPole"), 200, lean, 3)
+    for mine, theirs in zip(own.transitions, whole.transitions, strict=True):
+        assert len(theirs) > 150
+        for (obs, *ending, after), (their_obs, *their_ending, their_after) in zip(mine, theirs, strict=False):
+            assert obs.tolist() == their_obs.tolist() and after.tolist() == their_after.tolist()
+            assert ending == their_ending
 
 
 def test_vector_wrappers_go_through_the_adapter(play: Any) -> None:

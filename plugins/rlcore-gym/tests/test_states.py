@@ -10,13 +10,14 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore import tree
 from rlcore.columns import Columns, map_columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
+from rlcore.envs import build_env
 from rlcore.errors import CheckpointError
 from rlcore.testing.environments import CountEnv
 from rlcore_gym import GymProvider, InProcessEnv, VectorEnvAdapter, replay
@@ -288,6 +289,30 @@ def test_B082_another_number_of_slots() -> None:
     step = more.poll(None)[DEFAULT_GROUP]
     assert np.array_equal(np.asarray(step.obs)[:4], last)
     assert step.first.tolist()[4:] == [True, True]
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_copies_in_a_plain_vector_environment(mode: AutoresetMode, same_step: Any) -> None:
+    def build() -> BatchedEnv:
+        def make(num_envs: int) -> Any:
+            return SyncVectorEnv([lambda: gymnasium.make("CartPole-v1")] * num_envs, autoreset_mode=mode)
+
+        return build_env(make, SLOTS, {})
+
+    goes_on_exactly(build, 60, same_step)
+
+
+def test_statistics_of_a_wrapper_that_outlive_episodes_are_not_restored() -> None:
+    def build() -> BatchedEnv:
+        return InProcessEnv([gymnasium.wrappers.NormalizeObservation(gymnasium.make("CartPole-v1"))], "Normalized")
+
+    env = build()
+    env.reset(5)
+    first = env.poll(None)[DEFAULT_GROUP]
+    assert build().set_state(saved(env)) == []
+    _answer(env, first, np.random.default_rng(0))
+    run(env, 100, np.random.default_rng(0))
+    assert build().set_state(saved(env)) == [0]
 
 
 def test_no_state_before_the_first_reset_and_none_of_other_vector_environments() -> None:

@@ -16,7 +16,7 @@ from gymnasium.envs.registration import (
     load_env_creator,
     parse_env_id,
 )
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import SyncVectorEnv, VectorEnv
 
 from rlcore.env import BatchedEnv
 from rlcore.envs import EnvProvider, own_settings, unknown_env
@@ -93,12 +93,12 @@ class GymProvider(EnvProvider):
 
 
 def _vector(env: VectorEnv[Any, Any, Any], name: str) -> BatchedEnv:
-    """An adapter; a plain SyncVectorEnv that resets in the same step is no more than its copies.
+    """An adapter; a plain SyncVectorEnv is no more than its copies, whatever its autoreset mode.
 
-    Taken by themselves they are faster and their states exact, and a final observation is copied before the reset that
-    may overwrite it.
+    Taken by themselves they are faster and their states exact, no step is spent on a reset, and a final observation is
+    copied before the reset that may overwrite it. Each goes through the same episodes.
     """
-    if type(env) is SyncVectorEnv and env.autoreset_mode is AutoresetMode.SAME_STEP and env.observation_mode == "same":
+    if type(env) is SyncVectorEnv and env.observation_mode == "same":
         return InProcessEnv(env.envs, name)
     return VectorEnvAdapter(env, name)
 
