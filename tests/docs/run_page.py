@@ -12,7 +12,8 @@ text        left alone
 =========== ==========================================================================================
 
 Commands of make are looked up in the Makefile, and what pip is told to install among the distributions of this
-repository; neither is run.
+repository; neither is run. A YAML file that no command of the page takes is an error: nobody would notice that it is
+wrong.
 """
 
 from __future__ import annotations
@@ -101,9 +102,15 @@ def run_command(command: str) -> None:
 def main(page: Path) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     sys.path.insert(0, "")
+    files: set[str] = set()
     for block in blocks(page.read_text()):
         print(f"-- {page.name}:{block.line} {block.language} {block.title or ''}", flush=True)
         run_block(block, names, page)
+        if block.language == "yaml" and block.title is not None:
+            files.add(block.title)
+        if block.language in ("console", "sh"):
+            files -= set(block.text.split())
+    assert not files, f"{page.name} shows {', '.join(sorted(files))}, and no command runs it"
 
 
 if __name__ == "__main__":
