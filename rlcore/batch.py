@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, from_table, has_column
+from rlcore.columns import Array, Columns, from_table
 from rlcore.errors import BatchError
 
 #: The policy that acts where only one does.
@@ -240,14 +240,3 @@ def concat_agents(batches: Sequence[MultiAgentBatch]) -> MultiAgentBatch:
         sum(batch.env_steps for batch in batches),
         {agent_id: (policy_id, concat(parts)) for agent_id, (policy_id, parts) in by_agent.items()} or None,
     )
-
-
-__all__ = [name for name in dir() if name.isupper()] + [
-    "Columns",
-    "MultiAgentBatch",
-    "SampleBatch",
-    "concat",
-    "concat_agents",
-    "has_column",
-    "ranges",
-]

@@ -74,11 +74,6 @@ def from_table(base: str, table: Mapping[str, Array]) -> Columns:
     return leaves
 
 
-def has_column(base: str, table: Mapping[str, Array]) -> bool:
-    """Whether the table holds ``base`` as a plain or a nested column."""
-    return base in table or any(name.startswith(base + ".") for name in table)
-
-
 def map_columns(function: Callable[[Array], Array], value: Columns) -> Columns:
     """``function`` applied to each leaf."""
     if isinstance(value, dict):

@@ -8,7 +8,7 @@ resolved (:mod:`rlcore.resolve`).
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, field_validator, model_validator
@@ -75,6 +75,19 @@ class PolicySettings(Section):
     trained: bool = True
 
 
+class ResolvedOptimizer(OptimizerSettings):
+    """An optimizer's name and the settings of its ``Config``, complete."""
+
+    name: str
+
+
+class ResolvedPolicy(PolicySettings):
+    """The complete settings of one policy."""
+
+    graph: str
+    optimizer: ResolvedOptimizer
+
+
 class EvaluationSettings(Section):
     """Evaluation during training: after how many environment steps (null: never), and over how many episodes."""
 
@@ -83,7 +96,10 @@ class EvaluationSettings(Section):
 
 
 class CheckpointSettings(Section):
-    """Checkpoints in the run folder: every so many iterations, how many are kept, the best one, replay memory."""
+    """Checkpoints in the run folder: every so many iterations, how many are kept, the best one.
+
+    ``replay`` asks for the replay memory as well; no optimizer of this release has one, and nothing reads it.
+    """
 
     every: Positive = 10
     keep: Positive = 3
@@ -175,7 +191,3 @@ def marked_objects(tree: Any, key: str = "") -> list[str]:
     if isinstance(tree, list):
         return [found for i, part in enumerate(tree) for found in marked_objects(part, f"{key}.{i}")]
     return [key] if isinstance(tree, str) and tree.startswith(OBJECT_MARK) else []
-
-
-#: A function from an agent's id to the name of its policy.
-PolicyOf = Callable[[Any], str]

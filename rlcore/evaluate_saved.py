@@ -6,14 +6,16 @@ from pathlib import Path
 
 from rlcore.checkpoint import load_tree
 from rlcore.config import RunConfig, parse_config
-from rlcore.envs import EnvSource, imports_module
+from rlcore.envs import EnvSource
 from rlcore.errors import CheckpointError
 from rlcore.evaluation import Evaluation, EvaluationResult
-from rlcore.parts import load_policy_of
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.restoring import check_objects, check_trust
+from rlcore.policy_mapping import load_policy_of
+from rlcore.results import checkpoint_folder
 from rlcore.sampling.collect import Episodes
-from rlcore.saved_policies import FILTERS, checkpoint_folder, policies_in
+from rlcore.sampling.filters import FILTERS
+from rlcore.saved_policies import policies_in
+from rlcore.trust import check_objects, check_trust, env_names
 from rlcore.video import FilmSource
 
 
@@ -41,7 +43,7 @@ def evaluate_saved(
     config, number = _run_of(folder, tree, manifest)
     env: EnvSource = config.env
     check_objects(folder, config.to_tree())
-    check_trust(folder, _imported(config), trust)
+    check_trust(f"checkpoint {folder}", env_names(config), trust)
     built = {name: one.build(framework, trust) for name, one in saved.items()}
 
     def player(envs: int, collect: Episodes) -> PolicyEvaluator:
@@ -76,9 +78,3 @@ def _run_of(folder: Path, tree: object, manifest: object) -> tuple[RunConfig, in
         return parse_config(manifest["config"]), int(tree["counters"]["evaluations"])  # type: ignore[index]
     except (KeyError, TypeError, ValueError) as error:
         raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
-
-
-def _imported(config: RunConfig) -> list[tuple[str, str]]:
-    """``(key, import path)`` of what would be imported before an episode can be played."""
-    names = [("env", config.env)] if isinstance(config.env, str) and imports_module(config.env) else []
-    return names + ([("policy_of", config.policy_of)] if isinstance(config.policy_of, str) else [])

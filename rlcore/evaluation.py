@@ -64,8 +64,8 @@ class Evaluation:
     ) -> EvaluationResult:
         """The ``number``-th evaluation, over exactly ``episodes`` episodes."""
         player, fresh = self._fresh(episodes)
-        rng = np.random.default_rng(seed_for(self._seed, Purpose.EVALUATION, number))
-        player.set_state({**fresh, "rng": rng.bit_generator.state})
+        player.set_state(fresh)
+        player.reseed(seed_for(self._seed, Purpose.EVALUATION, number))
         player.set_weights(weights, version)
         player.set_filters(filters)
         player.sample()

@@ -12,11 +12,12 @@ from gymnasium import spaces
 
 from rlcore.acting.observations import with_batch_axis
 from rlcore.acting.to_env import to_env
-from rlcore.columns import Columns, leaf_spaces, length, take
+from rlcore.columns import Columns, column_name, leaf_spaces, length, take
 from rlcore.errors import CheckpointError, SpaceError, UserError
 from rlcore.policy_graph import Actor, ActRows, PolicyGraph, State
+from rlcore.results import checkpoint_folder
 from rlcore.sampling.filters import ObservationFilter
-from rlcore.saved_policies import SavedPolicy, checkpoint_folder, read_policies
+from rlcore.saved_policies import SavedPolicy, read_policies
 from rlcore.seeding import Purpose, seed_for
 
 
@@ -120,7 +121,7 @@ def _walk(space: gymnasium.Space[Any], obs: Any, at: str, leaves: dict[str, Any]
         leaves[at] = np.asarray(obs)
         return
     for key, (child, part) in children.items():
-        _walk(child, part, f"{at}.{key}" if at else key, leaves)
+        _walk(child, part, column_name(at, str(key)), leaves)
 
 
 def _check_keys(expected: set[Any], given: set[Any] | None, at: str, what: str) -> None:
@@ -133,9 +134,9 @@ def _check_keys(expected: set[Any], given: set[Any] | None, at: str, what: str) 
 def _nested(space: gymnasium.Space[Any], actions: Columns, single: bool, at: str = "") -> Any:
     """Actions by leaf in the structure of the space."""
     if isinstance(space, spaces.Dict):
-        return {key: _nested(child, actions, single, f"{at}.{key}" if at else key) for key, child in space.items()}
+        return {key: _nested(child, actions, single, column_name(at, str(key))) for key, child in space.items()}
     if isinstance(space, spaces.Tuple):
         parts = enumerate(space.spaces)
-        return tuple(_nested(child, actions, single, f"{at}.{i}" if at else str(i)) for i, child in parts)
+        return tuple(_nested(child, actions, single, column_name(at, str(i))) for i, child in parts)
     array = actions[at] if isinstance(actions, dict) else actions
     return int(array) if single and isinstance(space, spaces.Discrete) else array

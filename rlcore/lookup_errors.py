@@ -34,10 +34,10 @@ def closest(name: str, names: Iterable[str]) -> str | None:
     return by_lower[near[0]] if near else None
 
 
-def did_you_mean(name: str, names: Iterable[str]) -> str:
+def did_you_mean(name: str, names: Iterable[str], before: str = "; ") -> str:
     """``"; did you mean 'x'?"``, or nothing where no name is close."""
     near = closest(name, names)
-    return f"; did you mean '{near}'?" if near else ""
+    return f"{before}did you mean '{near}'?" if near else ""
 
 
 def by_source(plugins: Sequence[Provided]) -> str:

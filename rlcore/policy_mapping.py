@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rlcore import registry
 from rlcore.env import BatchedEnv, Spaces
-from rlcore.errors import UserError
+from rlcore.errors import ConfigError, UserError
 
 #: From an agent's id to its policy's.
 PolicyOf = Callable[[Any], str]
+
+
+def load_policy_of(policy_of: Any) -> PolicyOf | Mapping[Any, str] | None:
+    """The function or mapping that a config's ``policy_of`` stands for; ``ConfigError`` for a path to neither."""
+    if not isinstance(policy_of, str):
+        return policy_of  # type: ignore[no-any-return]  # the config has checked it
+    found = registry.import_object(policy_of)
+    if not callable(found) and not isinstance(found, Mapping):
+        raise ConfigError(f"policy_of: '{policy_of}' is neither a function nor a mapping")
+    return found  # type: ignore[no-any-return]
 
 
 def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:

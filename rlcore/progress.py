@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -122,11 +122,18 @@ class Iteration:
     evaluation_s: float
 
 
-def make_row(counters: Counters, window: EpisodeWindow, iteration: Iteration) -> dict[str, Any]:
-    """The row of an iteration: the keys of ``ROW_KEYS``, then the policies' statistics.
+def measured(results: Sequence[StepResult]) -> set[str]:
+    """The policies that there are statistics of."""
+    return {policy_id for result in results for policy_id, stats in result.stats.items() if stats}
 
-    Those of a single policy stand under their own names, those of several under ``policy.name``; a name that is taken
-    gets ``policy.`` before it as well.
+
+def make_row(
+    counters: Counters, window: EpisodeWindow, iteration: Iteration, trained: Collection[str]
+) -> dict[str, Any]:
+    """The row of an iteration: the keys of ``ROW_KEYS``, then the statistics of the policies that are ``trained``.
+
+    Those of a single policy stand under their own names, those of several under ``policy.name``, whether or not each
+    has learnt in this iteration; a name that is taken gets ``policy.`` before it as well.
     """
     results, evaluation = iteration.results, iteration.evaluation
     env_steps = max(result.env_steps for result in results)
@@ -151,14 +158,14 @@ def make_row(counters: Counters, window: EpisodeWindow, iteration: Iteration) ->
         "skipped_updates": counters.skipped_updates,
         "dropped_rows": counters.dropped_rows,
     }
-    return row | _statistics(results, row)
+    return row | _statistics(results, row, alone=len(trained) == 1)
 
 
-def _statistics(results: Sequence[StepResult], row: Mapping[str, Any]) -> dict[str, float]:
+def _statistics(results: Sequence[StepResult], row: Mapping[str, Any], alone: bool) -> dict[str, float]:
     by_policy = {name: stats for result in results for name, stats in result.stats.items()}
     statistics = {}
     for policy_id, stats in by_policy.items():
         for name, value in stats.items():
-            plain = len(by_policy) == 1 and name not in row
+            plain = alone and name not in row
             statistics[name if plain else f"{policy_id}.{name}"] = value
     return statistics

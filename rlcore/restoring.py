@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rlcore import registry
 from rlcore.checkpoint import load_tree
-from rlcore.config import PolicySettings, marked_objects, parse_config
+from rlcore.config import parse_config
 from rlcore.config_text import nested
 from rlcore.env import Spaces
-from rlcore.envs import imports_module
 from rlcore.errors import CheckpointError, ConfigError
+from rlcore.layers import merge, replaced_collection
 from rlcore.policy_graph import Weights
-from rlcore.resolve import Provenance, Resolved, merge
-from rlcore.results import RunFolder, is_run_folder
-from rlcore.saved_policies import checkpoint_folder, policies_in, settings_of
+from rlcore.provenance import Provenance
+from rlcore.resolve import Resolved
+from rlcore.results import RunFolder, checkpoint_folder, is_run_folder
+from rlcore.saved_policies import policies_in, settings_of
+from rlcore.trust import check_objects, check_trust, imported_names
 
 #: What may be different when a run goes on; all else is what makes it that run.
 CHANGEABLE = (
@@ -59,7 +60,7 @@ def read_saved(path: Path | str, overrides: Mapping[str, Any], trust: bool) -> S
         changed = _with_overrides(written, overrides)
         check_objects(folder, changed)
         config = parse_config(changed)
-        check_trust(folder, _names(changed, policies), trust)
+        check_trust(f"checkpoint {folder}", imported_names(config, policies), trust)
     except (KeyError, TypeError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
     others = any(changed[key] != written[key] for key in ("env", "env_settings", "evaluators"))
@@ -75,50 +76,12 @@ def _with_overrides(written: Mapping[str, Any], overrides: Mapping[str, Any]) ->
             f"{', '.join(fixed)}: cannot change in a run that goes on, only {', '.join(CHANGEABLE)} can; "
             "a new run may start from its checkpoint"
         )
-    evaluators = changes.get("evaluators", {})
     config = dict(written)
-    for key, other in (("episodes", "fragment"), ("fragment", "episodes")):
-        if isinstance(evaluators, Mapping) and evaluators.get(key) is not None and other not in evaluators:
-            config["evaluators"] = {**config["evaluators"], other: None}
+    replaced = replaced_collection(changes.get("evaluators"))
+    if replaced is not None:
+        config["evaluators"] = {**config["evaluators"], replaced: None}
     merge(config, changes)
     return config
-
-
-def check_objects(folder: Path, config: Mapping[str, Any]) -> None:
-    """``CheckpointError`` for a config with Python objects that could not be written down."""
-    missing = marked_objects(config)
-    if missing:
-        raise CheckpointError(
-            f"checkpoint {folder}: {', '.join(missing)} was given as a Python object that no import path leads to; "
-            f"give it anew, as overrides={{{missing[0]!r}: ...}}"
-        )
-
-
-def _names(config: Mapping[str, Any], policies: Mapping[str, PolicySettings]) -> Iterator[tuple[str, str]]:
-    """``(dotted key, import path)`` of whatever would be imported because the checkpoint says so."""
-    env, policy_of, runtime = config["env"], config["policy_of"], config["runtime"]
-    if isinstance(env, str) and imports_module(env):
-        yield "env", env
-    if isinstance(policy_of, str):
-        yield "policy_of", policy_of
-    if isinstance(runtime, str) and registry.is_import_path(runtime):
-        yield "runtime", runtime
-    for name, settings in policies.items():
-        optimizer = settings.optimizer.name if settings.optimizer is not None else None
-        custom = settings.model.get("custom")
-        for key, value in (("graph", settings.graph), ("optimizer.name", optimizer), ("model.custom", custom)):
-            if isinstance(value, str) and registry.is_import_path(value):
-                yield f"policies.{name}.{key}", value
-
-
-def check_trust(folder: Path, names: Iterable[tuple[str, str]], trust: bool) -> None:
-    """``CheckpointError`` where there are ``names``, ``(dotted key, import path)``, and nobody trusts them."""
-    listed = ", ".join(f"{key}={value}" for key, value in names)
-    if listed and not trust:
-        raise CheckpointError(
-            f"checkpoint {folder} names code to import: {listed}; nothing was loaded, "
-            "say that you trust it with --trust (in Python trust=True)"
-        )
 
 
 @dataclass(frozen=True)
@@ -152,16 +115,7 @@ def read_starts(path: Path | str, run: Resolved) -> dict[str, Start]:
                 f"filter: policy '{source}' of {folder} was trained with '{one.filter}', not '{run.config.filter}'"
             )
         same = one.settings.graph == settings.graph and one.settings.model == settings.model
-        graph_state = _graph_state(state["optimizers"], source) if same else None
-        starts[policy_id] = Start(one.weights, graph_state, one.spaces, one.filter, one.filter_states)
+        starts[policy_id] = Start(
+            one.weights, one.graph_state if same else None, one.spaces, one.filter, one.filter_states
+        )
     return starts
-
-
-def _graph_state(optimizers: Mapping[str, Mapping[str, Any]], policy_id: str) -> Mapping[str, Any] | None:
-    """The state of a policy's graph, which optimizers keep under ``graphs``, their own or their learner's."""
-    for state in optimizers.values():
-        for holder in (state, state.get("learner", {})):
-            graphs = holder.get("graphs", {})
-            if policy_id in graphs:
-                return graphs[policy_id]  # type: ignore[no-any-return]
-    return None

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.checkpoint import Checkpoints
-from rlcore.errors import RunFolderError
+from rlcore.errors import CheckpointError, RunFolderError
 
 CONFIG, PROGRESS, RESULT, CHECKPOINTS = "config.yaml", "progress.jsonl", "result.json", "checkpoints"
 
@@ -124,6 +124,16 @@ class RunFolder:
 def is_run_folder(path: str | os.PathLike[str]) -> bool:
     """Whether ``path`` holds a run."""
     return (Path(path) / CONFIG).is_file()
+
+
+def checkpoint_folder(path: str | os.PathLike[str]) -> Path:
+    """``path`` itself, or the last checkpoint of the run folder that it is. ``CheckpointError`` where it has none."""
+    if not is_run_folder(path):
+        return Path(path)
+    latest = RunFolder.open(path).checkpoints().latest()
+    if latest is None:
+        raise CheckpointError(f"the run in {path} has no checkpoint yet")
+    return latest
 
 
 def plain(row: Mapping[str, Any]) -> Row:

@@ -16,9 +16,18 @@ from rlcore.tensorboard import EventWriter, open_events
 
 
 class RunOutput:
-    """Writes into one run folder; without one it only tells the hooks."""
+    """Writes into one run folder; without one it only tells the hooks.
 
-    def __init__(self, folder: RunFolder | None, settings: CheckpointSettings, hooks: Hooks) -> None:
+    ``goes_on`` is the iteration that a run goes on after, and its config as YAML; None for a new run.
+    """
+
+    def __init__(
+        self,
+        folder: RunFolder | None,
+        settings: CheckpointSettings,
+        hooks: Hooks,
+        goes_on: tuple[int, str] | None = None,
+    ) -> None:
         self._folder = folder
         self._settings = settings
         self._hooks = hooks
@@ -26,8 +35,7 @@ class RunOutput:
             folder.checkpoints(settings.keep, settings.best) if folder is not None else None
         )
         self._events: EventWriter | None = None
-        #: The iteration that the run goes on after, and its config; None for a new run.
-        self._goes_on: tuple[int, str] | None = None
+        self._goes_on = goes_on
 
     @classmethod
     def create(cls, path: Path | str | None, config: RunConfig, hooks: Hooks) -> RunOutput:
@@ -38,9 +46,7 @@ class RunOutput:
     @classmethod
     def reopen(cls, folder: RunFolder | None, iteration: int, config: RunConfig, hooks: Hooks) -> RunOutput:
         """The folder of a run that goes on after ``iteration``; it changes when the run begins."""
-        output = cls(folder, config.checkpoints, hooks)
-        output._goes_on = iteration, dump_yaml(config.to_tree())
-        return output
+        return cls(folder, config.checkpoints, hooks, (iteration, dump_yaml(config.to_tree())))
 
     @property
     def path(self) -> Path | None:

@@ -1,13 +1,13 @@
 """Policies in a checkpoint: what is written of each, and how it is made again, without its framework where it can be.
 
 The manifest says of a policy ``graph policy model optimizer trained`` (its resolved settings), its spaces before the
-filter, the kind of filter, and its actor as data; the tree holds its ``weights`` and ``filters``. Names are looked up
-through entry points and registered classes; an import path would run code and needs the reader's trust.
+filter, the kind of filter, and its actor as data; the tree holds its ``filters`` and, of a policy that is trained, its
+``graph``'s state, else its ``weights``. Names are looked up through entry points and registered classes; an import path
+would run code and needs the reader's trust.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,20 +19,18 @@ import numpy as np
 from rlcore import registry
 from rlcore.acting.saved import actor_from, describe_actor
 from rlcore.checkpoint import load_tree
-from rlcore.config import PolicySettings
+from rlcore.config import ResolvedPolicy
 from rlcore.env import Spaces
 from rlcore.errors import CheckpointError, SpaceError
 from rlcore.known import framework_of
 from rlcore.policy_evaluator import Filters, filtered_space
 from rlcore.policy_graph import Actor, GraphSpec, PolicyGraph, Weights
 from rlcore.resolve import graph_config
-from rlcore.results import RunFolder, is_run_folder
-from rlcore.sampling.filters import MeanStd, NoFilter, ObservationFilter, leaf_filters
+from rlcore.results import checkpoint_folder
+from rlcore.sampling.filters import FILTERS, ObservationFilter, leaf_filters
 from rlcore.spaces_json import space_from_json, space_to_json
+from rlcore.trust import check_trust, graph_names
 from rlcore.validation import validate
-
-#: The filters that a config can name.
-FILTERS: Mapping[str, type[ObservationFilter]] = {"none": NoFilter, "mean_std": MeanStd}
 
 
 @dataclass(frozen=True)
@@ -40,11 +38,13 @@ class SavedPolicy:
     """One policy of a checkpoint, read and not yet built. ``spaces`` are those of the environment."""
 
     policy_id: str
-    settings: PolicySettings
+    settings: ResolvedPolicy
     spaces: Spaces
     filter: str
     actor: Mapping[str, Any] | None
     weights: Weights
+    #: All of its graph, the optimizer's moments included; None where it was not trained by one.
+    graph_state: Mapping[str, Any] | None
     filter_states: Mapping[str, Mapping[str, Any]]
     weights_version: int
 
@@ -64,14 +64,10 @@ class SavedPolicy:
         observation_space = filtered_space(self.spaces[0], leaf_filters(FILTERS[self.filter], self.spaces[0]))
         if self.actor is not None and framework is None:
             return actor_from(self.actor, observation_space, self.spaces[1], self.weights)
-        name = str(self.settings.graph)
+        check_trust("the checkpoint", graph_names(self.policy_id, self.settings, framework), trust)
+        name = self.settings.graph
         if framework is not None:
             name = registry.graph_name(name.removeprefix(f"{framework_of(name)}."), framework)
-        elif registry.is_import_path(name) and not trust:
-            raise CheckpointError(
-                f"policy '{self.policy_id}' names code to import: {name}; nothing was loaded, "
-                "say that you trust it with --trust (in Python trust=True)"
-            )
         config = graph_config(self.settings.model_copy(update={"graph": name}))
         graph_class = registry.load("policy_graph", name)
         graph = GraphSpec(graph_class, observation_space, self.spaces[1], config, np.random.SeedSequence(0)).build()
@@ -79,7 +75,7 @@ class SavedPolicy:
         return graph
 
 
-def describe_policy(settings: PolicySettings, spaces: Spaces, filter_name: str, actor: Actor | None) -> dict[str, Any]:
+def describe_policy(settings: ResolvedPolicy, spaces: Spaces, filter_name: str, actor: Actor | None) -> dict[str, Any]:
     """The manifest's entry of one policy."""
     return {
         **settings.model_dump(mode="json"),
@@ -96,16 +92,6 @@ def _space_tree(space: gymnasium.Space[Any]) -> dict[str, Any]:
         return space_to_json(space)
     except SpaceError as error:
         return {"type": "unknown", "reason": str(error)}
-
-
-def checkpoint_folder(path: Path | str) -> Path:
-    """``path`` itself, or the last checkpoint of the run folder that it is. ``CheckpointError`` where it has none."""
-    if not is_run_folder(path):
-        return Path(path)
-    latest = RunFolder.open(path).checkpoints().latest()
-    if latest is None:
-        raise CheckpointError(f"the run in {path} has no checkpoint yet")
-    return latest
 
 
 def read_policies(path: Path | str) -> dict[str, SavedPolicy]:
@@ -138,32 +124,36 @@ def _saved_policy(
         spaces,
         entry["filter"],
         entry["actor"],
-        state["weights"],
+        _weights_in(state),
+        state.get("graph"),
         state["filters"],
         int(manifest["weights_version"]),
     )
 
 
-def settings_of(entry: Mapping[str, Any]) -> PolicySettings:
+def settings_of(entry: Mapping[str, Any]) -> ResolvedPolicy:
     """The resolved settings in a manifest's entry."""
-    return validate(PolicySettings, {key: entry[key] for key in PolicySettings.model_fields}, "checkpoint")
+    return validate(ResolvedPolicy, {key: entry[key] for key in ResolvedPolicy.model_fields}, "checkpoint")
 
 
-def policy_trees(weights: Mapping[str, Weights], filters: Filters) -> dict[str, dict[str, Any]]:
-    """The tree's part of each policy."""
+def policy_trees(
+    weights: Mapping[str, Weights], graph_states: Mapping[str, Mapping[str, Any]], filters: Filters
+) -> dict[str, dict[str, Any]]:
+    """The tree's part of each policy: weights stand once, in the graph's state where there is one."""
     return {
-        name: {"weights": own, "filters": {leaf: one.get_statistics() for leaf, one in filters[name].items()}}
+        name: {
+            **({"graph": graph_states[name]} if name in graph_states else {"weights": own}),
+            "filters": {leaf: one.get_statistics() for leaf, one in filters[name].items()},
+        }
         for name, own in weights.items()
     }
 
 
-def weights_sha256(weights: Mapping[str, Weights]) -> str:
-    """A digest over sorted policy ids and weight names, and each weight's dtype, shape and bytes (little endian)."""
-    digest = hashlib.sha256()
-    for policy_id in sorted(weights):
-        for name in sorted(weights[policy_id]):
-            array = np.asarray(weights[policy_id][name])
-            array = array.astype(array.dtype.newbyteorder("<"), order="C", copy=False)
-            digest.update(f"{policy_id}\0{name}\0{array.dtype.str}\0{array.shape}\0".encode())
-            digest.update(array.tobytes())
-    return digest.hexdigest()
+def weights_in(trees: Mapping[str, Mapping[str, Any]]) -> dict[str, Weights]:
+    """The weights in what ``policy_trees`` gave."""
+    return {name: _weights_in(tree) for name, tree in trees.items()}
+
+
+def _weights_in(tree: Mapping[str, Any]) -> Weights:
+    weights: Weights = tree["graph"]["weights"] if "graph" in tree else tree["weights"]
+    return weights

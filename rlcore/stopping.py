@@ -6,31 +6,48 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rlcore.errors import ConfigError
-from rlcore.lookup_errors import closest
+from rlcore.lookup_errors import did_you_mean
 from rlcore.progress import ROW_KEYS, WINDOW
-from rlcore.validation import did_you_mean
+from rlcore.validation import meant_or_known
 
 
 class StopRule:
     """``{row key: value}``: reached where a row has the value or more, whatever its sign.
 
-    Values that are not known yet (null) reach nothing; ``episode_return_mean`` and ``episode_length_mean`` count once
-    100 training episodes have finished, because the mean of a few says little.
+    Values that are not known yet (null, or absent) reach nothing; ``episode_return_mean`` and ``episode_length_mean``
+    count once 100 training episodes have finished, because the mean of a few says little.
+
+    Which statistics there are shows only in the rows: a policy that got no samples has none in that row. So a key that
+    is none of ``ROW_KEYS`` is refused at once where it is close to one, and otherwise by ``check``, once a row had the
+    statistics of every policy.
     """
 
     def __init__(self, targets: Mapping[str, float]) -> None:
         self.targets = dict(targets)
+        self._seen: set[str] = set()
+        self._complete = False
         for key in self.targets:
-            # Statistics of losses are known only from the first row on; what is close to a row key is a misspelling.
-            if key not in ROW_KEYS and (near := closest(key, ROW_KEYS)) is not None:
-                raise ConfigError(f"stop.{key}: unknown row key, did you mean '{near}'?")
+            if key not in ROW_KEYS and (meant := did_you_mean(key, ROW_KEYS, before=", ")):
+                raise ConfigError(f"stop.{key}: unknown row key{meant}")
 
-    def check(self, keys: Iterable[str]) -> None:
-        """Raises ``ConfigError`` for a target that rows with these keys can never reach."""
-        known = set(keys)
+    @property
+    def seen(self) -> list[str]:
+        """The keys that rows have had beside ``ROW_KEYS``."""
+        return sorted(self._seen)
+
+    def note(self, keys: Iterable[str], complete: bool) -> None:
+        """A row had these keys; it is ``complete`` where it had the statistics of every policy that is trained."""
+        self._seen.update(key for key in keys if key not in ROW_KEYS)
+        self._complete = self._complete or complete
+
+    def check(self) -> None:
+        """Raises ``ConfigError`` for a target that no row has had, once a complete one was among them."""
+        if not self._complete:
+            return
+        known = self._seen.union(ROW_KEYS)
         for key in self.targets:
             if key not in known:
-                raise ConfigError(f"stop.{key}: rows have no such key{did_you_mean(key, known)}")
+                raise ConfigError(f"stop.{key}: rows have no such key{meant_or_known(key, known)}")
 
     def reached(self, row: Mapping[str, Any]) -> str | None:
         """The first target that ``row`` reaches, as ``key=value``; None where the run goes on."""

@@ -12,19 +12,20 @@ from rlcore.checkpoint import save_tree
 from rlcore.config import RunConfig
 from rlcore.errors import RlcoreError
 from rlcore.evaluation import EvaluationResult
-from rlcore.evaluator_set import filter_statistics
+from rlcore.evaluator_set import EvaluatorSet, filter_statistics
 from rlcore.hooks import load_hooks
 from rlcore.interrupts import Interrupts
 from rlcore.parts import build_parts
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import step_together
-from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row
+from rlcore.policy_optimizer import PolicyOptimizer, step_together
+from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row, measured
 from rlcore.resolve import Resolved, resolve
-from rlcore.restoring import Saved, Start, read_saved, read_starts
+from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
-from rlcore.runtime.snapshot import snapshot
-from rlcore.saved_policies import describe_policy, policy_trees, weights_sha256
+from rlcore.saved_policies import describe_policy, policy_trees, weights_in
 from rlcore.stopping import StopRule
+from rlcore.tree import copy_tree
+from rlcore.weights_digest import weights_sha256
 
 State = dict[str, Any]
 
@@ -38,6 +39,7 @@ class Trainer:
         result = trainer.train()                        # or row = trainer.step(), again and again
         trainer.evaluate()
         trainer.save("somewhere")
+        trainer.close()                                 # or ``with Trainer(...) as trainer:``
 
     ``config`` is a mapping with the keys of a YAML config, or what ``resolve`` made of one. ``hooks`` are objects or
     names (:mod:`rlcore.hooks`). With ``out`` a run folder is written there. ``start_from`` is a checkpoint (or a run
@@ -55,7 +57,28 @@ class Trainer:
         start_from: Path | str | None = None,
     ) -> None:
         run = config if isinstance(config, Resolved) else resolve(config)
-        self._set_up(run, hooks, read_starts(start_from, run) if start_from is not None else {})
+        starts = read_starts(start_from, run) if start_from is not None else {}
+        self.config = run.config
+        self.provenance = run.provenance
+        self._policies = run.policies
+        self._trained = [policy_id for policy_id, settings in run.policies.items() if settings.trained]
+        self._stop = StopRule(run.config.stop)
+        self._hooks = load_hooks(hooks)
+        self._parts = build_parts(run, self._hooks, starts)
+        self.counters = Counters()
+        self._window = EpisodeWindow()
+        #: The last row; empty before the first.
+        self.row: dict[str, Any] = {}
+        #: Environments that could not be restored and began new episodes: ``{evaluator index: slots}``.
+        self.restarts: dict[int, list[int]] = {}
+        #: Whether there is something to end: a step was begun, and no result has been given since.
+        self._running = False
+        #: How a step failed, ``(status, reason)``, until the next one.
+        self._failure: tuple[str, str | None] | None = None
+        self._clock = 0.0
+        #: The state after the last iteration, where it is on no disk yet.
+        self._last: State | None = None
+        self._saved_sha256: str | None = None
         try:
             self._output = RunOutput.create(out, self.config, self._hooks)
         except BaseException:
@@ -80,83 +103,81 @@ class Trainer:
         Raises ``CheckpointError`` where it cannot be read or is not trusted, ``RunFolderError`` for a damaged folder.
         """
         saved = read_saved(path, overrides or {}, trust)
-        trainer = cls.__new__(cls)
-        trainer._set_up(saved.run, hooks, {})
+        trainer = cls(saved.run, hooks=hooks)
         try:
             trainer._go_on(saved)
-            trainer._output = RunOutput.reopen(
-                saved.run_folder, trainer.counters.iteration, trainer.config, trainer._hooks
-            )
         except BaseException:
-            trainer._parts.close()
+            trainer.close()
             raise
         return trainer
 
-    def _set_up(self, run: Resolved, hooks: Iterable[object], starts: Mapping[str, Start]) -> None:
-        self.config = run.config
-        self.provenance = run.provenance
-        self._policies = run.policies
-        self._stop = StopRule(run.config.stop)
-        self._hooks = load_hooks(hooks)
-        self._parts = build_parts(run, self._hooks, starts)
-        self.counters = Counters()
-        self._window = EpisodeWindow()
-        #: The last row; empty before the first.
-        self.row: dict[str, Any] = {}
-        #: Environments that could not be restored and began new episodes: ``{evaluator index: slots}``.
-        self.restarts: dict[int, list[int]] = {}
-        self._started = False
-        self._clock = 0.0
-        #: The state after the last iteration, where it is on no disk yet.
-        self._last: State | None = None
-        self._saved_sha256: str | None = None
+    @property
+    def optimizers(self) -> tuple[PolicyOptimizer, ...]:
+        """The optimizers, each with the policies that it trains."""
+        return tuple(self._parts.optimizers)
+
+    @property
+    def evaluators(self) -> EvaluatorSet:
+        """The evaluators that collect experience."""
+        return self._parts.evaluators
 
     # -- training
 
     def train(self) -> dict[str, Any]:
         """Trains until a stop key is reached or Ctrl-C is pressed; returns the result.
 
-        The result has the keys of the last row, ``status`` (``stopped``, ``interrupted`` or ``failed``),
-        ``stop_reason`` and ``weights_sha256``. A second Ctrl-C raises ``KeyboardInterrupt`` at once.
+        The result has the keys of the last row, ``status`` (``stopped``, ``interrupted``, ``failed``, or ``closed``
+        after single steps), ``stop_reason`` and ``weights_sha256``. A second Ctrl-C raises ``KeyboardInterrupt`` at
+        once. A stop key that no row has is a ``ConfigError`` as soon as that is certain.
         """
         with Interrupts() as interrupts:
             try:
                 self._begin()
                 while (reached := self._stop.reached(self.row)) is None and not interrupts.requested:
                     self.step()
+                    self._stop.check()
                 self._save_last()
             except KeyboardInterrupt:
                 self._finish("interrupted", None)
                 raise
             except BaseException as error:
-                self._fail(error)
+                self._end(error)
                 raise
         return self._finish("stopped" if reached is not None else "interrupted", reached)
 
     def step(self) -> dict[str, Any]:
         """One iteration: every optimizer takes a step, then what is due is evaluated, recorded and saved."""
-        self._begin()
+        self._failure = None
+        try:
+            self._begin()
+            return self._iterate()
+        except BaseException as error:
+            self._failure = _how_it_ended(error)
+            raise
+
+    def _iterate(self) -> dict[str, Any]:
         now = self._parts.runtime.now
-        started, sampled = now(), self._parts.evaluators.env_steps
-        results = step_together(self._parts.optimizers)
-        episodes = [episode for metrics in self._parts.evaluators.metrics() for episode in metrics.episodes]
+        started, sampled = now(), self.evaluators.env_steps
+        results = step_together(self.optimizers)
+        episodes = [episode for metrics in self.evaluators.metrics() for episode in metrics.episodes]
         trained = now()
-        self.counters.add(results, len(episodes), self._parts.evaluators.env_steps - sampled)
+        self.counters.add(results, len(episodes), self.evaluators.env_steps - sampled)
         self._window.add(episodes)
         evaluation = self._evaluate_if_due()
         evaluated = now()
         self._advance_clock()
         seconds = trained - started, evaluated - trained
-        row = make_row(self.counters, self._window, Iteration(results, len(episodes), evaluation, *seconds))
-        self._stop.check(row)
+        iteration = Iteration(results, len(episodes), evaluation, *seconds)
+        row = make_row(self.counters, self._window, iteration, self._trained)
+        self._stop.note(row, complete=measured(results).issuperset(self._trained))
         self._record(row)
         return row
 
     def _begin(self) -> None:
         """What happens once, before the first step of this process."""
-        if self._started:
+        if self._running:
             return
-        self._started = True
+        self._running = True
         self._clock = self._parts.runtime.now()
         self._output.begin()
         self._remember()
@@ -215,8 +236,8 @@ class Trainer:
 
     def weights(self) -> dict[str, Weights]:
         """``{policy_id: {name: array}}`` as they are now, of trained policies and others."""
-        weights = self._parts.evaluators.local.get_weights()
-        for optimizer in self._parts.optimizers:
+        weights = self.evaluators.local.get_weights()
+        for optimizer in self.optimizers:
             weights |= optimizer.get_weights()
         return {policy_id: weights[policy_id] for policy_id in self._policies}
 
@@ -233,14 +254,18 @@ class Trainer:
         return Path(path)
 
     def _state(self) -> State:
-        """Everything that training goes on from, as a tree."""
+        """Everything that training goes on from, as a tree; the optimizers' part may change with the next step."""
+        graphs = {name: state for optimizer in self.optimizers for name, state in optimizer.graph_states().items()}
+        # Of trained graphs the weights are in the state.
+        weights = self.weights() if set(self._policies) - set(graphs) else {n: graphs[n]["weights"] for n in graphs}
         return {
             "counters": self.counters.get_state(),
             "window": self._window.get_state(),
-            "row": self.row,
-            "optimizers": {str(i): optimizer.get_state() for i, optimizer in enumerate(self._parts.optimizers)},
-            "evaluators": self._parts.evaluators.get_state(),
-            "policies": policy_trees(self.weights(), self._parts.evaluators.local.filters),
+            "row": dict(self.row),
+            "row_keys": self._stop.seen,
+            "optimizers": {str(i): optimizer.get_state() for i, optimizer in enumerate(self.optimizers)},
+            "evaluators": self.evaluators.get_state(),
+            "policies": policy_trees(weights, graphs, self.evaluators.local.filters),
         }
 
     def _manifest(self, state: State) -> dict[str, Any]:
@@ -255,26 +280,31 @@ class Trainer:
             },
             "env_steps": state["counters"]["env_steps"],
             "weights_version": state["evaluators"]["version"],
-            "weights_sha256": weights_sha256({name: own["weights"] for name, own in state["policies"].items()}),
-            # Evaluators whose environments cannot be saved: their episodes begin anew.
-            "restarts": [int(i) for i, own in state["evaluators"]["evaluators"].items() if own["env"] is None],
+            "weights_sha256": weights_sha256(weights_in(state["policies"])),
+            "restarts": self.evaluators.unrestorable(state["evaluators"]),
         }
 
     def _go_on(self, saved: Saved) -> None:
-        state, evaluators = saved.state, self._parts.evaluators
+        """Becomes the trainer that was saved, and continues its folder."""
+        state, evaluators = saved.state, self.evaluators
         self.counters.set_state(state["counters"])
         self._window.set_state(state["window"])
         self.row = state["row"]
-        for i, optimizer in enumerate(self._parts.optimizers):
+        self._stop.note(state["row_keys"], complete=False)
+        for i, optimizer in enumerate(self.optimizers):
             optimizer.set_state(state["optimizers"][str(i)])
         evaluators.set_state(saved.evaluators_state())
         if saved.evaluators_changed:
             evaluators.broadcast(self.weights(), {})
         self.restarts = {i: metrics.restarts for i, metrics in enumerate(evaluators.metrics()) if metrics.restarts}
+        self._output = RunOutput.reopen(saved.run_folder, self.counters.iteration, self.config, self._hooks)
 
     def _remember(self) -> None:
         """Keeps the state after an iteration: a failure in the next one would leave something in between."""
-        self._last = snapshot(self._state()) if self._output.path is not None else None
+        if self._output.path is None:
+            return
+        # What evaluators give has crossed the runtime and is a copy already.
+        self._last = {name: part if name == "evaluators" else copy_tree(part) for name, part in self._state().items()}
 
     def _save_last(self) -> None:
         """Writes the checkpoint of the last iteration, unless it is there."""
@@ -288,25 +318,43 @@ class Trainer:
 
     # -- the end
 
-    def _fail(self, error: BaseException) -> None:
+    def _end(self, error: BaseException | None) -> None:
+        """Ends a run with a checkpoint of its last iteration; where that fails as well, ``error`` is told of it."""
+        if error is not None:
+            status, reason = _how_it_ended(error)
+        elif self._failure is not None:
+            status, reason = self._failure
+        else:
+            reason = self._stop.reached(self.row)
+            status = "closed" if reason is None else "stopped"
         try:
             self._save_last()
         except (RlcoreError, OSError) as also:
+            if error is None:
+                self._finish(status, reason)
+                raise
             error.add_note(f"the checkpoint of the last iteration could not be written: {also}")
-        self._finish("failed", f"{type(error).__name__}: {error}")
+        self._finish(status, reason)
 
     def _finish(self, status: str, reason: str | None) -> dict[str, Any]:
+        self._running = False
         # With a folder, those of the last checkpoint: after a failure the weights at hand may be half updated.
         sha256 = self._saved_sha256 if self._output.path is not None else self.weights_sha256()
         result = self._output.finish({**self.row, "status": status, "stop_reason": reason, "weights_sha256": sha256})
         self._hooks.call.run_end(status=status, result=result)
-        self._started = False
         return result
 
     def close(self) -> None:
-        """Ends evaluators and environments; may be called twice."""
-        self._output.close()
-        self._parts.close()
+        """Ends the run where single steps have begun it, then evaluators and environments; may be called twice."""
+        self._close(None)
+
+    def _close(self, error: BaseException | None) -> None:
+        try:
+            if self._running:
+                self._end(error)
+        finally:
+            self._output.close()
+            self._parts.close()
 
     def __enter__(self) -> Trainer:
         return self
@@ -314,4 +362,12 @@ class Trainer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.close()
+        self._close(error)
+
+
+def _how_it_ended(error: BaseException) -> tuple[str, str | None]:
+    """The status of a run that ``error`` ends, and the reason."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", None
+    # What is neither, such as SystemExit, is somebody's wish and no failure.
+    return ("failed", f"{type(error).__name__}: {error}") if isinstance(error, Exception) else ("closed", None)

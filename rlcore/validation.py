@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from rlcore.errors import ConfigError
-from rlcore.lookup_errors import closest
+from rlcore.lookup_errors import did_you_mean
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -32,11 +32,16 @@ def validate(model: type[Model], settings: Mapping[str, Any], prefix: str = "") 
 
 
 def validate_plain(
-    model: type[Model], settings: Mapping[str, Any], prefix: str = "", beside: Iterable[str] = ()
+    model: type[Model],
+    settings: Mapping[str, Any],
+    prefix: str = "",
+    beside: Iterable[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
 ) -> Model:
     """The same for settings that YAML or JSON can hold, strictly: a list may become a tuple, a text never a number.
 
-    ``beside`` are keys that stand beside the model's own and may have been meant by an unknown one.
+    ``beside`` are keys that stand beside the model's own and may have been meant by an unknown one. ``elsewhere`` says
+    of keys whose settings were not given below ``prefix`` where they stand.
     """
     try:
         text = json.dumps(dict(settings), default=_plain)
@@ -45,7 +50,7 @@ def validate_plain(
     try:
         return model.model_validate_json(text, strict=True)
     except ValidationError as error:
-        raise ConfigError("\n".join(explain(error, model, settings, prefix, beside))) from None
+        raise ConfigError("\n".join(explain(error, model, settings, prefix, beside, elsewhere))) from None
 
 
 def _plain(value: Any) -> Any:
@@ -61,22 +66,30 @@ def explain(
     settings: Mapping[str, Any],
     prefix: str = "",
     beside: Iterable[str] = (),
+    elsewhere: Mapping[str, str] | None = None,
 ) -> list[str]:
     """One line for each wrong key of ``settings``: ``optimizer.lerning_rate: unknown key, did you mean ...``."""
     reasons: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False):
         location = detail["loc"] if detail["type"] in ("extra_forbidden", "missing") else _real(detail["loc"], settings)
-        key = ".".join(str(part) for part in ((prefix,) if prefix else ()) + location)
+        key = _dotted(location, prefix, elsewhere or {})
         reason = _reason(detail, model, location, beside)
         if reason not in reasons.setdefault(key or "settings", []):
             reasons[key or "settings"].append(reason)
     return [f"{key}: {' or '.join(parts)}" for key, parts in reasons.items()]
 
 
+def _dotted(location: tuple[int | str, ...], prefix: str, elsewhere: Mapping[str, str]) -> str:
+    parts = [str(part) for part in location]
+    if parts and parts[0] in elsewhere:
+        return ".".join([elsewhere[parts[0]], *parts[1:]])
+    return ".".join([prefix, *parts] if prefix else parts)
+
+
 def _reason(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int | str], beside: Iterable[str]) -> str:
     if detail["type"] == "extra_forbidden":
         known = _fields_at(model, location[:-1]) + (list(beside) if len(location) == 1 else [])
-        return f"unknown key{did_you_mean(str(location[-1]), known)}"
+        return f"unknown key{meant_or_known(str(location[-1]), known)}"
     if detail["type"] == "missing":
         return "missing"
     if detail["type"] == "value_error":
@@ -87,13 +100,11 @@ def _reason(detail: ErrorDetails, model: type[BaseModel], location: Sequence[int
     return f"{message[0].lower()}{message[1:]}, not {shown(detail['input'])}"
 
 
-def did_you_mean(asked: str, known: Iterable[str]) -> str:
+def meant_or_known(asked: str, known: Iterable[str]) -> str:
     """``, did you mean 'learning_rate'?`` where something is close, else the list of what there is."""
     names = sorted(known)
-    near = closest(asked, names)
-    if near:
-        return f", did you mean '{near}'?"
-    return f"; there are: {', '.join(names)}" if names else ""
+    meant = did_you_mean(asked, names, before=", ")
+    return meant or (f"; there are: {', '.join(names)}" if names else "")
 
 
 def shown(value: Any) -> str:

@@ -22,9 +22,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }
 
-# numpy multiplies small matrices here, which a second thread slows down; read when numpy is first imported.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-
 #: Exit codes: what the user can mend; Ctrl-C.
 USER_ERROR, INTERRUPTED = 2, 130
 
@@ -60,6 +57,7 @@ class RlcoreGroup(click.Group):
     def main(  # type: ignore[override]  # always leaves by SystemExit
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
+        _keep_numpy_to_one_thread()
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:
@@ -68,6 +66,12 @@ class RlcoreGroup(click.Group):
         except Exception as error:
             sys.exit(_report(error, debug="--debug" in arguments))
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def _keep_numpy_to_one_thread() -> None:
+    """It multiplies small matrices here, which a second thread slows down; read when numpy is first imported."""
+    if "numpy" not in sys.modules:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _report(error: Exception, debug: bool) -> int:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 Ref = Any
-Tree = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)

@@ -243,6 +243,10 @@ class MeanStd(ObservationFilter):
         self._inverse_std = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
 
 
+#: The filters that a config can name.
+FILTERS: Mapping[str, type[ObservationFilter]] = {"none": NoFilter, "mean_std": MeanStd}
+
+
 def merge_deltas(deltas: Sequence[FilterDelta]) -> FilterDelta:
     """The deltas of one leaf from many filters as one, merged in the order given; ``{}`` where nothing was seen."""
     parts = [RunningStatistics.of(delta) for delta in deltas if delta]

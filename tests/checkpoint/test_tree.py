@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore.errors import CheckpointError
-from rlcore.tree import flatten, unflatten
+from rlcore.tree import copy_tree, flatten, unflatten
 
 DTYPES = st.one_of(
     hnp.boolean_dtypes(),
@@ -145,3 +145,39 @@ def test_documents_that_nobody_wrote_are_refused(document: Any, said: str) -> No
     with pytest.raises(CheckpointError) as caught:
         unflatten(document, {"a": np.zeros(8, np.uint8)})
     assert said in str(caught.value)
+
+
+def test_a_copied_tree_is_equal_and_shares_no_array_or_container() -> None:
+    array = np.arange(6.0).reshape(2, 3)
+    tree = {"a": array, "view": array.T, "list": [array, {"n": 1}], "tuple": (array[0], "x"), "scalar": np.float32(2)}
+    copied = copy_tree(tree)
+    np.testing.assert_equal(copied, tree)
+    assert type(copied["tuple"]) is tuple and copied["scalar"] is tree["scalar"]
+    array[:] = 0
+    tree["list"][1]["n"] = 2
+    assert copied["a"].tolist() == [[0, 1, 2], [3, 4, 5]] and copied["view"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert copied["list"][0].sum() == 15 and copied["list"][1] == {"n": 1} and copied["tuple"][0].tolist() == [0, 1, 2]
+
+
+def test_equal_arrays_are_stored_once_and_come_back_apart() -> None:
+    weights = np.arange(6, dtype=np.float32).reshape(2, 3)
+    tree = {
+        "optimizer": {"w": weights, "nan": np.full(2, np.nan)},
+        "policy": {"w": weights.copy(), "reshaped": weights.reshape(3, 2), "cast": weights.astype(np.float64)},
+        "zero": np.zeros(1, np.float32),
+        "minus_zero": -np.zeros(1, np.float32),
+        "bytes": np.zeros(4, np.uint8),
+        "text": np.array(["a"]),
+        "same_text": np.array(["a"]),
+        "empty": [np.zeros((0, 2)), np.zeros((0, 2)), np.zeros(())],
+        "nan": np.full(2, np.nan),
+    }
+    document, arrays = flatten(tree)
+    assert document["policy"]["w"] == document["optimizer"]["w"] == {"$array": "optimizer/w"}
+    assert document["nan"] == document["optimizer"]["nan"]
+    assert len(arrays) == 10
+    again = unflatten(json.loads(json.dumps(document)), arrays)
+    np.testing.assert_equal(again, tree)
+    assert np.signbit(again["minus_zero"][0]) and not np.signbit(again["zero"][0])
+    again["policy"]["w"][:] = 9
+    assert again["optimizer"]["w"].sum() == 15

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -44,6 +45,30 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr == "[]\n"
     for name in cli.COMMANDS:
         assert f"\n  {name} " in done.stdout
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "1"), ("3", "3")])
+def test_the_command_keeps_numpy_to_one_thread_unless_told_otherwise_and_importing_it_does_not(
+    given: str | None, expected: str
+) -> None:
+    program = (
+        "import os, sys\nimport rlcore, rlcore.cli\nkey = 'OPENBLAS_NUM_THREADS'\n"
+        "print(os.environ.get(key), 'numpy' in sys.modules, file=sys.stderr)\n"
+        "try: rlcore.cli.main(['doctor'])\nexcept SystemExit: pass\n"
+        "print(os.environ.get(key), 'numpy' in sys.modules, file=sys.stderr)"
+    )
+    settings = {name: value for name, value in os.environ.items() if name != "OPENBLAS_NUM_THREADS"}
+    settings |= {"OPENBLAS_NUM_THREADS": given} if given else {}
+    done = subprocess.run([sys.executable, "-c", program], env=settings, capture_output=True, text=True, check=True)
+    before, after = done.stderr.splitlines()[0], done.stderr.splitlines()[-1]
+    # Set before numpy is imported, else it would come too late.
+    assert (before, after) == (f"{given} False", f"{expected} True")
+
+
+def test_a_program_that_has_numpy_already_keeps_its_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    assert rlcore("--help").exit_code == 0
+    assert "OPENBLAS_NUM_THREADS" not in os.environ
 
 
 @pytest.mark.parametrize("name", list(cli.COMMANDS))

@@ -236,6 +236,22 @@ def test_the_runtime_is_inline_unless_the_user_asks_for_evaluators(monkeypatch: 
     assert ("runtime", "ray") in asked
 
 
+@pytest.mark.parametrize(
+    ("settings", "overrides", "message"),
+    [
+        ({"optimizer": "multi_gpu"}, {"optimizer.name": "resolving_two"}, None),
+        ({"optimizer": "multi_gpu"}, None, "optimizer: should be keys and values, not 'multi_gpu'"),
+        ({"evaluators": 3}, None, "evaluators: should be keys and values, not 3"),
+    ],
+)
+def test_a_section_that_is_none_is_refused_or_overruled(settings: Any, overrides: Any, message: str | None) -> None:
+    if message is None:
+        assert resolved(overrides, **settings).config.optimizer.name == "resolving_two"
+        return
+    with pytest.raises(ConfigError, match=f"^{message}$"):
+        resolved(overrides, **settings)
+
+
 def test_an_unknown_runtime_is_refused() -> None:
     with pytest.raises(PluginError, match="'inlin'; did you mean 'inline'"):
         resolved(runtime="inlin")
@@ -254,10 +270,10 @@ def test_several_policies_each_have_their_own_settings() -> None:
     assert a.graph == c.graph == "resolving.learnt"
     assert a.policy == {"learning_rate": 0.1, "gamma": 0.3, "epochs": 1}
     assert a.model == {"hidden": [8], "activation": "relu", "lstm": 0}
-    assert a.optimizer is not None and a.optimizer.settings == {"size": 10, "speed": 2.0}
+    assert a.optimizer.settings == {"size": 10, "speed": 2.0}
     assert (b.graph, b.policy, b.trained) == ("bare.learnt", {"learning_rate": 0.1}, False)
-    assert b.optimizer is not None and b.optimizer.settings == {"depth": 20}
-    assert c.optimizer is not None and c.optimizer.settings == {"size": 99, "speed": 2.0}
+    assert b.optimizer.settings == {"depth": 20}
+    assert c.optimizer.settings == {"size": 99, "speed": 2.0}
     assert run.config.policies == run.policies
 
 
@@ -272,6 +288,7 @@ def test_several_policies_each_have_their_own_settings() -> None:
             {"policies": {"a": {"optimizer": {"sice": 1}}}},
             "policies.a.optimizer.sice: unknown key, did you mean 'size'?",
         ),
+        ({"policies": {"a": {"model": {"hiden": [1]}}}}, "policies.a.model.hiden: unknown key, did you mean 'hidden'?"),
         (
             {"policies": {"a": {"model": {"lstm": -1}}}},
             "policies.a.model.lstm: should be greater than or equal to 0, not -1",

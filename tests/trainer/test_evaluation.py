@@ -7,6 +7,7 @@ import pytest
 from support.runs import linear, two_agents, without_times
 
 from rlcore.evaluation import EvaluationResult
+from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.episode import Episode
 from rlcore.trainer import Trainer
 
@@ -94,13 +95,16 @@ def test_B065_training_and_evaluation_see_different_episodes_and_each_evaluation
     assert len(set(first)) == len(first)
 
 
-def test_filters_stand_still_in_evaluation_and_are_those_of_training() -> None:
+def test_filters_stand_still_in_evaluation_and_are_those_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    players: list[PolicyEvaluator] = []
+    sample = PolicyEvaluator.sample
+    monkeypatch.setattr(PolicyEvaluator, "sample", lambda self: (players.append(self), sample(self))[1])
     config = linear({"filter": "mean_std"})
     with Trainer(config) as trainer:
         trainer.step()
         trainer.evaluate(2)
-        _, player, _ = trainer._parts.evaluation._player  # type: ignore[misc]
-        mine, trainers = player.filters["default"][""], trainer._parts.evaluators.local.filters["default"][""]
+        mine, trainers = (one.filters["default"][""] for one in (players[-1], trainer.evaluators.local))
+        assert players[-1] is not trainer.evaluators.local
         assert mine.version == trainers.version == 1
         np.testing.assert_equal(mine.get_statistics(), trainers.get_statistics())
         assert trainers.get_statistics()["count"] == 75

@@ -16,6 +16,7 @@ from support.runs import linear, two_agents
 
 import rlcore
 from rlcore.errors import CheckpointError, PluginError, SpaceError, UserError
+from rlcore.evaluate_saved import evaluate_saved
 from rlcore.spaces_json import space_from_json, space_to_json
 from rlcore.trainer import Trainer
 
@@ -31,7 +32,7 @@ def test_the_policy_acts_as_in_evaluation(tmp_path: Path) -> None:
     config = linear({"filter": "mean_std", "stop.iteration": 10})
     with Trainer(config, out=tmp_path / "run") as trainer:
         trainer.train()
-        actor, filters = trainer._parts.evaluators.local.policies["default"], trainer._parts.evaluators.local.filters
+        actor, filters = trainer.evaluators.local.policies["default"], trainer.evaluators.local.filters
         obs = np.random.default_rng(0).normal(size=(50, 4)).astype(np.float32)
         seen = filters["default"][""].normalise(obs)
         expected = actor.act(seen, explore=False, rng=np.random.default_rng(0)).actions
@@ -178,9 +179,25 @@ def change(folder: Path, **entries: Any) -> None:
 def test_import_paths_in_a_checkpoint_need_trust(tmp_path: Path) -> None:
     folder = saved(linear(), tmp_path)
     change(folder, graph="rlcore.testing.linear:LinearPG")
-    with pytest.raises(CheckpointError, match=r"names code to import: rlcore\.testing\.linear:LinearPG; nothing was"):
+    with pytest.raises(CheckpointError, match=r"\.graph=rlcore\.testing\.linear:LinearPG; nothing was"):
         rlcore.load_policy(folder)
     assert rlcore.load_policy(folder, trust=True).act(np.zeros(4)) in (0, 1)
+
+
+@pytest.mark.parametrize("model", [{"custom": "os:system"}, {"towers": [{"build": "os:system"}]}])
+def test_code_that_a_model_names_needs_trust_whoever_would_build_it(model: dict[str, Any], tmp_path: Path) -> None:
+    folder = saved(linear(), tmp_path)
+    change(folder, model=model)
+    named = r"names code to import: policies\.default\.model\.(custom|towers\.0\.build)=os:system; nothing was loaded"
+    for read in (
+        lambda: rlcore.load_policy(folder),
+        lambda: rlcore.load_policy(folder, framework="numpy"),
+        lambda: evaluate_saved(folder, 1),
+        lambda: evaluate_saved(folder, 1, framework="numpy"),
+        lambda: Trainer.restore(folder),
+    ):
+        with pytest.raises(CheckpointError, match=named):
+            read()
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from support.runs import linear, two_agents, without_times
 
+import rlcore
+from rlcore.checkpoint import load_tree
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.results import RunFolder
 from rlcore.trainer import Trainer
@@ -225,17 +227,35 @@ def test_names_of_code_in_a_checkpoint_are_not_followed(
     assert f"names code to import: {named}; nothing was loaded" in str(caught.value)
 
 
-def test_a_new_run_starts_from_the_weights_and_optimizer_state_of_another(tmp_path: Path) -> None:
-    with Trainer(linear({"filter": "mean_std"}), out=tmp_path / "first") as trainer:
+@pytest.mark.parametrize("optimizer", ["multi_gpu", "allreduce"])
+def test_a_new_run_starts_from_the_weights_and_optimizer_state_of_another(optimizer: str, tmp_path: Path) -> None:
+    config = linear({"filter": "mean_std", "optimizer.name": optimizer})
+    with Trainer(config, out=tmp_path / "first") as trainer:
         sha256 = trainer.train()["weights_sha256"]
-        filters = trainer._state()["policies"]["default"]["filters"][""]
-    with Trainer(linear({"filter": "mean_std", "seed": 9}), start_from=tmp_path / "first") as second:
+        seen = trainer.evaluators.local.filters["default"][""].get_statistics()["count"]
+    with Trainer({**config, "seed": 9}, start_from=tmp_path / "first") as second:
         assert second.weights_sha256() == sha256
-        state = second._state()
-        assert state["counters"]["iteration"] == 0 and state["row"] == {}
-        assert state["policies"]["default"]["filters"][""]["count"] == filters["count"] > 0
-        assert state["optimizers"]["0"]["learner"]["graphs"]["default"]["optimizer"]["step"] == 3
+        assert second.counters.iteration == 0 and second.row == {}
+        assert second.evaluators.local.filters["default"][""].get_statistics()["count"] == seen > 0
+        assert second.optimizers[0].graph_states()["default"]["optimizer"]["step"] == 3
         assert second.step()["iteration"] == 1
+
+
+def test_a_checkpoint_holds_the_state_of_each_trained_graph_and_the_weights_of_others(tmp_path: Path) -> None:
+    config = two_agents()
+    config["policies"]["right"] = {"trained": False}
+    with Trainer(config) as trainer:
+        trainer.step()
+        tree, _ = load_tree(trainer.save(tmp_path / "saved"))
+        weights = trainer.weights()
+    left, right = tree["policies"]["left"], tree["policies"]["right"]
+    assert set(left) == {"graph", "filters"} and set(right) == {"weights", "filters"}
+    assert left["graph"]["optimizer"]["step"] > 0
+    for saved, policy_id in ((left["graph"]["weights"], "left"), (right["weights"], "right")):
+        assert {name: array.tolist() for name, array in saved.items()} == {
+            name: array.tolist() for name, array in weights[policy_id].items()
+        }
+    assert set(rlcore.load_policy(tmp_path / "saved", policy="right").act([[0.0, 0.0]])) <= {0, 1}
 
 
 def test_a_new_run_starts_from_the_weights_alone_where_its_framework_is_another(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.runs import linear
+from support.runs import linear, two_agents
 
 from rlcore.errors import ConfigError
-from rlcore.policy_optimizer import StepResult
-from rlcore.progress import ROW_KEYS, Counters, EpisodeWindow, Iteration, make_row
+from rlcore.policy_optimizer import StepResult, step_together
+from rlcore.progress import ROW_KEYS, Counters, EpisodeWindow, Iteration, make_row, measured
+from rlcore.results import RunFolder
 from rlcore.sampling.episode import Episode
 from rlcore.stopping import StopRule
 from rlcore.trainer import Trainer
@@ -56,9 +58,29 @@ def test_B156_stopping_on_the_training_return_waits_for_a_hundred_episodes() -> 
 def test_B163_a_misspelt_stop_key_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"^stop\.env_step: unknown row key, did you mean 'env_steps'\?$"):
         StopRule({"env_step": 5})
-    StopRule({"kl": 0.1}).check(["kl", "loss"])
+    rule = StopRule({"kl": 0.1})
+    rule.note(["kl", "loss"], complete=True)
+    rule.check()
+    rule = StopRule({"kll": 0.1})
+    rule.note(["kl", "loss"], complete=True)
     with pytest.raises(ConfigError, match=r"^stop\.kll: rows have no such key, did you mean 'kl'\?$"):
-        StopRule({"kll": 0.1}).check(["kl", "loss"])
+        rule.check()
+
+
+def test_a_stop_key_is_refused_only_once_every_policy_has_shown_its_statistics() -> None:
+    rule = StopRule({"b.kl": 0.1, "env_steps": 5})
+    rule.note([*ROW_KEYS, "a.kl", "a.loss"], complete=False)
+    rule.check()
+    assert rule.reached(row(**{"a.kl": 1.0})) is None
+    rule.note([*ROW_KEYS, "b.kl"], complete=False)
+    # Seen once, it is known, also where a later complete row lacks it.
+    rule.note([*ROW_KEYS, "a.kl", "b.loss"], complete=True)
+    rule.check()
+    assert rule.seen == ["a.kl", "a.loss", "b.kl", "b.loss"]
+    wrong = StopRule({"c.kl": 0.1})
+    wrong.note(rule.seen, complete=True)
+    with pytest.raises(ConfigError, match=r"^stop\.c\.kl: rows have no such key, did you mean '.\.kl'\?$"):
+        wrong.check()
 
 
 def test_the_window_holds_the_last_hundred_episodes_of_the_whole_run() -> None:
@@ -79,7 +101,7 @@ def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
         StepResult(50, 40, 2, 0, 0, {"b": {"loss": 0.25}}, {"sample_s": 0.5, "learn_s": 1.0, "sync_s": 0.0}),
     ]
     counters.add(results, 0, 50)
-    found = make_row(counters, EpisodeWindow(), Iteration(results, 0, None, train_s=5.0, evaluation_s=0.0))
+    found = make_row(counters, EpisodeWindow(), Iteration(results, 0, None, train_s=5.0, evaluation_s=0.0), ["a", "b"])
     assert tuple(found)[: len(ROW_KEYS)] == ROW_KEYS
     expected = {
         "iteration": 5,
@@ -103,8 +125,50 @@ def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
 
 def test_a_statistic_with_the_name_of_a_row_key_does_not_replace_it() -> None:
     results = [StepResult(5, 5, 1, stats={"default": {"loss": 1.0, "episodes": 9.0}})]
-    found = make_row(Counters(), EpisodeWindow(), Iteration(results, 0, None, 1.0, 0.0))
+    found = make_row(Counters(), EpisodeWindow(), Iteration(results, 0, None, 1.0, 0.0), ["default"])
     assert (found["loss"], found["episodes"], found["default.episodes"]) == (1.0, 0, 9.0)
+
+
+def test_statistics_bear_their_policy_wherever_several_are_trained_whoever_has_learnt_this_time() -> None:
+    results = [StepResult(5, 5, 1, stats={"a": {"loss": 1.0}, "b": {}})]
+    iteration = Iteration(results, 0, None, 1.0, 0.0)
+    assert measured(results) == {"a"}
+    assert make_row(Counters(), EpisodeWindow(), iteration, ["a", "b"])["a.loss"] == 1.0
+    assert make_row(Counters(), EpisodeWindow(), iteration, ["a"])["loss"] == 1.0
+
+
+class OnlyLeft:
+    """Steps after which only the left policy has statistics, so many times: the other got no samples."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    def __call__(self, optimizers: Any) -> list[StepResult]:
+        results = step_together(optimizers)
+        self.left -= 1
+        if self.left < 0:
+            return results
+        return [replace(result, stats={k: v for k, v in result.stats.items() if k == "left"}) for result in results]
+
+
+def test_a_stop_key_of_a_policy_without_samples_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rlcore.trainer.step_together", OnlyLeft(2))
+    config = two_agents({"stop": {"iteration": 9, "right.policy_loss": -1e9}})
+    with Trainer(config) as trainer:
+        result = trainer.train()
+    assert (result["status"], result["stop_reason"]) == ("stopped", "right.policy_loss=-1e+09")
+    assert result["iteration"] == 3
+
+
+def test_a_stop_key_seen_before_a_resume_stays_known(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
+    config = two_agents({"stop": {"iteration": 1, "right.policy_loss": 1e9}})
+    with Trainer(config) as trainer:
+        trainer.train()
+        trainer.save(tmp_path / "saved")
+    monkeypatch.setattr("rlcore.trainer.step_together", OnlyLeft(9))
+    monkeypatch.setattr("rlcore.trainer.measured", lambda results: {"left", "right"})
+    with Trainer.restore(tmp_path / "saved", overrides={"stop.iteration": 3}, trust=True) as restored:
+        assert restored.train()["stop_reason"] == "iteration=3"
 
 
 def test_a_run_stops_on_its_return_only_with_a_hundred_episodes_behind_it() -> None:
@@ -125,8 +189,10 @@ def test_B156_no_finished_episode_gives_null_and_not_an_old_value() -> None:
     assert [row["episode_length_mean"] for row in rows] == [None, None, 60.0, 60.0]
 
 
-def test_a_stop_key_that_no_row_has_ends_the_run_with_the_first(tmp_path: Any) -> None:
-    with Trainer(linear({"stop": {"iteration": 3, "enthropy": 1}}), out=tmp_path / "run") as trainer:
-        with pytest.raises(ConfigError, match=r"^stop\.enthropy: rows have no such key, did you mean 'entropy'\?$"):
-            trainer.train()
-        assert trainer.row == {}
+def test_a_stop_key_that_no_row_has_ends_the_run_after_the_first(tmp_path: Any) -> None:
+    config = linear({"stop": {"iteration": 3, "enthropy": 1}})
+    refused = pytest.raises(ConfigError, match=r"^stop\.enthropy: rows have no such key, did you mean 'entropy'\?$")
+    with Trainer(config, out=tmp_path / "run") as trainer, refused:
+        trainer.train()
+    run = RunFolder.open(tmp_path / "run")
+    assert [row["iteration"] for row in run.rows()] == [1] and run.checkpoints().iterations() == [1]

@@ -14,14 +14,14 @@ import pytest
 from support.runs import linear, two_agents, without_times
 
 import rlcore
-from rlcore.errors import ConfigError, EnvError, OptimizerError, PluginError, RunFolderError, UserError
+from rlcore.errors import ConfigError, EnvError, PluginError, RunFolderError, UserError
 from rlcore.hooks import hookimpl
 from rlcore.progress import ROW_KEYS
 from rlcore.resolve import resolve
 from rlcore.results import RunFolder
-from rlcore.saved_policies import weights_sha256
 from rlcore.testing.environments import CountEnv
 from rlcore.trainer import Trainer
+from rlcore.weights_digest import weights_sha256
 
 
 class Log:
@@ -155,10 +155,102 @@ def test_what_is_wrong_is_said_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+class Counted(CountEnv):
+    """Counts how many of it have been made, and how many closed."""
+
+    made, closed = 0, 0
+
+    def __init__(self) -> None:
+        super().__init__(7)
+        Counted.made += 1
+
+    def close(self) -> None:
+        Counted.closed += 1
+
+
+@pytest.mark.parametrize(
+    ("evaluators", "made"), [({"envs": 3}, 3), ({"count": 2, "envs": 3}, 7)], ids=["driver", "two evaluators"]
+)
+def test_no_environment_is_made_that_is_not_used_and_all_are_closed(evaluators: dict[str, int], made: int) -> None:
+    Counted.made = Counted.closed = 0
+    with Trainer(linear({"env": Counted, "evaluators": evaluators, "runtime": "inline"})) as trainer:
+        assert Counted.made == made
+        trainer.step()
+    assert Counted.made == made and Counted.closed >= made
+
+
+def test_the_environment_is_closed_where_the_parts_cannot_be_built() -> None:
+    Counted.made = Counted.closed = 0
+    with pytest.raises(ConfigError, match="none of them is trained"):
+        Trainer(linear({"env": Counted, "policies": {"default": {"trained": False}}}))
+    assert Counted.made == 3 and Counted.closed >= 3
+
+
 def test_an_optimizer_that_needs_another_graph_says_so(tmp_path: Path) -> None:
     config = linear({"resources.learner_gpus": 1, "optimizer.name": "allreduce"})
-    with pytest.raises((ConfigError, OptimizerError), match=r"^resources\.learner_gpus: optimizer allreduce has no"):
+    with pytest.raises(ConfigError, match=r"^resources\.learner_gpus: optimizer allreduce has no"):
         Trainer(config, out=tmp_path / "run")
+
+
+def test_closing_ends_a_run_of_single_steps(tmp_path: Path) -> None:
+    log = Log()
+    with Trainer(linear({"stop": {}}), out=tmp_path / "run", hooks=[log]) as trainer:
+        rows = [trainer.step() for _ in range(2)]
+        sha256 = trainer.weights_sha256()
+    run = RunFolder.open(tmp_path / "run")
+    assert run.checkpoints().iterations() == [2]
+    assert run.result() == {**rows[-1], "status": "closed", "stop_reason": None, "weights_sha256": sha256}
+    trainer.close()
+    assert [event for event in log.events if event[0] == "run_end"] == [("run_end", "closed", 2)]
+    with Trainer.restore(tmp_path / "run") as restored:
+        assert restored.weights_sha256() == sha256
+        assert restored.step()["iteration"] == 3
+    result = run.result()
+    assert result is not None and result["iteration"] == 3
+
+
+def test_closing_after_a_stop_key_was_reached_names_it(tmp_path: Path) -> None:
+    trainer = Trainer(linear({"stop.iteration": 2}), out=tmp_path / "run")
+    for _ in range(2):
+        trainer.step()
+    trainer.close()
+    result = RunFolder.open(tmp_path / "run").result()
+    assert result is not None and (result["status"], result["stop_reason"]) == ("stopped", "iteration=2")
+
+
+def test_closing_without_a_step_writes_nothing(tmp_path: Path) -> None:
+    with Trainer(linear(), out=tmp_path / "run") as trainer:
+        trainer.evaluate(1)
+    assert RunFolder.open(tmp_path / "run").result() is None
+    assert RunFolder.open(tmp_path / "run").checkpoints().iterations() == []
+
+
+def test_training_that_has_ended_is_not_ended_again(tmp_path: Path) -> None:
+    log = Log()
+    with Trainer(linear(), out=tmp_path / "run", hooks=[log]) as trainer:
+        result = trainer.train()
+    assert RunFolder.open(tmp_path / "run").result() == result
+    assert [event[0] for event in log.events].count("run_end") == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (ValueError("mine"), "failed", "ValueError: mine"),
+        (KeyboardInterrupt(), "interrupted", None),
+        (SystemExit(0), "closed", None),
+    ],
+)
+def test_what_ends_a_run_of_single_steps_is_its_status(
+    error: BaseException, status: str, reason: str | None, tmp_path: Path
+) -> None:
+    with pytest.raises(type(error)), Trainer(linear(), out=tmp_path / "run") as trainer:
+        trainer.step()
+        raise error
+    run = RunFolder.open(tmp_path / "run")
+    result = run.result()
+    assert result is not None and (result["status"], result["stop_reason"]) == (status, reason)
+    assert run.checkpoints().iterations() == [1]
 
 
 class Interrupt:
@@ -215,15 +307,15 @@ def test_training_in_a_thread_leaves_signals_alone() -> None:
 
 
 class Fragile(CountEnv):
-    """Breaks in the step of that number, counted over all episodes, unless it is whole."""
+    """Breaks in the step of that number, counted over all episodes."""
 
-    def __init__(self, breaks: int = 40, whole: bool = False) -> None:
+    def __init__(self, breaks: int = 40) -> None:
         super().__init__(7)
-        self.left, self.whole = breaks, whole
+        self.left = breaks
 
     def step(self, action: Any) -> Any:
         self.left -= 1
-        if self.left == 0 and not self.whole:
+        if self.left == 0:
             raise ValueError("boom")
         return super().step(action)
 
@@ -241,6 +333,23 @@ def test_a_failed_run_leaves_a_checkpoint_of_its_last_iteration(tmp_path: Path) 
     assert run.checkpoints().iterations() == [3]
     with Trainer.restore(tmp_path / "run", trust=True) as restored:
         assert restored.weights_sha256() == result["weights_sha256"]
+
+
+def test_a_step_that_failed_leaves_a_checkpoint_of_the_last_complete_one_when_closed(tmp_path: Path) -> None:
+    config = linear({"env": Fragile, "evaluators": {"envs": 1, "fragment": 10}, "checkpoints.every": 2})
+    trainer = Trainer(config, out=tmp_path / "run")
+    digests = []
+    with pytest.raises(EnvError, match="boom"):
+        while True:
+            trainer.step()
+            digests.append(trainer.weights_sha256())
+    trainer.close()
+    run = RunFolder.open(tmp_path / "run")
+    result = run.result()
+    assert result is not None and result["status"] == "failed" and "boom" in result["stop_reason"]
+    assert len(digests) == 3 and run.checkpoints().iterations() == [2, 3]
+    with Trainer.restore(tmp_path / "run", trust=True) as restored:
+        assert restored.weights_sha256() == result["weights_sha256"] == digests[-1]
 
 
 def test_a_run_that_fails_in_its_first_iteration_can_begin_again(tmp_path: Path) -> None:
@@ -305,8 +414,8 @@ def test_policies_of_one_run_learn_with_optimizers_of_their_own_from_the_same_sa
         first = trainer.weights()
         row = trainer.step()
         last = trainer.weights()
-        kinds = [type(optimizer).__name__ for optimizer in trainer._parts.optimizers]
-        trains = [optimizer.trains for optimizer in trainer._parts.optimizers]
+        kinds = [type(optimizer).__name__ for optimizer in trainer.optimizers]
+        trains = [optimizer.trains for optimizer in trainer.optimizers]
     assert kinds == ["MultiGPU", "AllReduce"] and trains == [("left",), ("right",)]
     # 3 environments of 25 steps; left's rows are seen twice, right's once.
     assert (row["env_steps"], row["learnt_rows"], row["updates"]) == (75, 225, 3)
@@ -319,7 +428,7 @@ def test_policies_with_the_same_optimizer_share_one() -> None:
     config = two_agents({"policies": {"left": {}, "right": {}}})
     config["policies"] = {"left": {}, "right": {}}
     with Trainer(config) as trainer:
-        assert [optimizer.trains for optimizer in trainer._parts.optimizers] == [("left", "right")]
+        assert [optimizer.trains for optimizer in trainer.optimizers] == [("left", "right")]
 
 
 def test_a_policy_that_is_not_trained_stays_as_it_is() -> None:
@@ -368,7 +477,7 @@ def test_the_digest_of_weights_tells_names_types_shapes_and_values_apart() -> No
 def test_seeds_of_the_optimizers_follow_from_the_runs() -> None:
     def seeds(**changes: Any) -> list[int]:
         with Trainer({**two_agents(), **changes}) as trainer:
-            return [optimizer.config.seed for optimizer in trainer._parts.optimizers]  # type: ignore[attr-defined]
+            return [optimizer.config.seed for optimizer in trainer.optimizers]  # type: ignore[attr-defined]
 
     first = seeds()
     assert first == seeds() and first[0] != first[1]

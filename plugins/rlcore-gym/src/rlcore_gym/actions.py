@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, leaf_spaces
+from rlcore.columns import Columns, column_name, leaf_spaces
 from rlcore_gym.failures import ActionsError
 from rlcore_gym.spaces import can_cast
 
@@ -68,21 +68,17 @@ class ActionReader:
         return _batch(self._space, checked, "")
 
 
-def _below(leaf: str, key: object) -> str:
-    return f"{leaf}.{key}" if leaf else str(key)
-
-
 def _row_maker(space: gymnasium.Space[Any], leaf: str) -> Callable[[Columns], list[Any]]:
     """What turns columns into rows; the space is looked at once, not in every step."""
     match space:
         case gymnasium.spaces.Dict():
             keys = list(space.spaces)
-            makers = [_row_maker(space[key], _below(leaf, key)) for key in keys]
+            makers = [_row_maker(space[key], column_name(leaf, str(key))) for key in keys]
             return lambda actions: [
                 dict(zip(keys, values, strict=True)) for values in zip(*(make(actions) for make in makers), strict=True)
             ]
         case gymnasium.spaces.Tuple():
-            makers = [_row_maker(child, _below(leaf, index)) for index, child in enumerate(space.spaces)]
+            makers = [_row_maker(child, column_name(leaf, str(index))) for index, child in enumerate(space.spaces)]
             return lambda actions: list(zip(*(make(actions) for make in makers), strict=True))
     split: Callable[[Any], list[Any]] = list
     if isinstance(space, gymnasium.spaces.Box) and not space.shape:
@@ -98,7 +94,8 @@ def _points(array: NDArray[Any]) -> list[NDArray[Any]]:
 def _batch(space: gymnasium.Space[Any], actions: Columns, leaf: str) -> Any:
     match space:
         case gymnasium.spaces.Dict():
-            return {key: _batch(child, actions, _below(leaf, key)) for key, child in space.spaces.items()}
+            return {key: _batch(child, actions, column_name(leaf, str(key))) for key, child in space.spaces.items()}
         case gymnasium.spaces.Tuple():
-            return tuple(_batch(child, actions, _below(leaf, index)) for index, child in enumerate(space.spaces))
+            children = enumerate(space.spaces)
+            return tuple(_batch(child, actions, column_name(leaf, str(index))) for index, child in children)
     return actions[leaf] if isinstance(actions, dict) else actions

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, empty_columns
+from rlcore.columns import Columns, column_name, empty_columns
 from rlcore_gym.failures import Misfit
 from rlcore_gym.spaces import can_cast, too_large
 
@@ -51,11 +51,11 @@ def _collect(space: gymnasium.Space[Any], value: Any, rows: int, leaf: str, colu
         case gymnasium.spaces.Dict():
             _check_keys(_label(leaf), value, space.spaces.keys(), 0)
             for key, child in space.spaces.items():
-                _collect(child, value[key], rows, _below(leaf, key), columns)
+                _collect(child, value[key], rows, column_name(leaf, str(key)), columns)
         case gymnasium.spaces.Tuple():
             _check_parts(_label(leaf), value, len(space.spaces), 0)
             for index, child in enumerate(space.spaces):
-                _collect(child, value[index], rows, _below(leaf, index), columns)
+                _collect(child, value[index], rows, column_name(leaf, str(index)), columns)
         case _:
             assert space.dtype is not None
             array = _checked(_label(leaf), value, (rows, *(space.shape or ())), space.dtype, 0)
@@ -101,10 +101,6 @@ def _listed(keys: Sequence[Any]) -> str:
 
 def _label(leaf: str) -> str:
     return f"observation '{leaf}'" if leaf else "the observation"
-
-
-def _below(leaf: str, key: object) -> str:
-    return f"{leaf}.{key}" if leaf else str(key)
 
 
 class _Writer(ABC):
@@ -204,7 +200,7 @@ class _TupleWriter(_Writer):
 
 def _writer(space: gymnasium.Space[Any], leaf: str, columns: Columns) -> _Writer:
     def child(key: Any, part: gymnasium.Space[Any]) -> _Writer:
-        return _writer(part, _below(leaf, key), columns)
+        return _writer(part, column_name(leaf, str(key)), columns)
 
     match space:
         case gymnasium.spaces.Dict():
