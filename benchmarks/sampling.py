@@ -127,7 +127,8 @@ def environment_alone(make: Callable[[], Any], seed: int) -> Iterator[int]:
 def where_the_time_goes(seed: int) -> dict[str, float]:
     """Shares of sampling: the environments themselves, acting (values and rho included), everything else of ours.
 
-    The environments are measured apart, in turns with sampling: a clock around every step would count as bookkeeping.
+    By CPU time. The environments are measured apart, in turns with sampling: a clock around every step would count as
+    bookkeeping.
     """
     made, actor = evaluator(ENV_ID, seed)
     spent = {"acting": 0.0}
@@ -138,9 +139,10 @@ def where_the_time_goes(seed: int) -> dict[str, float]:
     next(alone)
     rounds = []
     for _ in range(ROUNDS):
-        environment, _ = seconds_per_step(alone)
+        environment, _ = seconds_per_step(alone, time.process_time)
         spent["acting"] = 0.0
-        total, steps = seconds_per_step(len(made.sample()) for _ in itertools.count())
+        samples = (len(made.sample()) for _ in itertools.count())
+        total, steps = seconds_per_step(samples, time.process_time)
         acting = spent["acting"] / steps
         rounds.append((environment / total, acting / total, 1.0 - (environment + acting) / total))
     environment, acting, bookkeeping = (statistics.median(parts) for parts in zip(*rounds, strict=True))
@@ -149,9 +151,9 @@ def where_the_time_goes(seed: int) -> dict[str, float]:
 
 def _timed(function: Callable[..., Any], spent: dict[str, float], key: str) -> Callable[..., Any]:
     def timed(*arguments: Any, **named: Any) -> Any:
-        started = time.perf_counter()
+        started = time.process_time()
         result = function(*arguments, **named)
-        spent[key] += time.perf_counter() - started
+        spent[key] += time.process_time() - started
         return result
 
     return timed
@@ -168,12 +170,14 @@ def measure(contestants: dict[str, Iterator[int]]) -> dict[str, list[float]]:
     return speeds
 
 
-def seconds_per_step(contestant: Iterator[int]) -> tuple[float, int]:
+def seconds_per_step(
+    contestant: Iterator[int], clock: Callable[[], float] = time.perf_counter
+) -> tuple[float, int]:
     """Over one turn; and how many environment steps there were."""
-    started, steps = time.perf_counter(), 0
-    while time.perf_counter() - started < SECONDS:
+    started, steps = clock(), 0
+    while clock() - started < SECONDS:
         steps += next(contestant)
-    return (time.perf_counter() - started) / steps, steps
+    return (clock() - started) / steps, steps
 
 
 def rows(seed: int) -> Iterator[dict[str, Any]]:
