@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import registry
-from rlcore.columns import column_name
 from rlcore.config import ResolvedPolicy, RunConfig, marked_objects
 from rlcore.envs import imports_module
 from rlcore.errors import CheckpointError
@@ -51,10 +50,10 @@ def _import_paths(tree: Any, at: str) -> Iterator[tuple[str, str]]:
     """Every import path in a tree of settings: a model may name code under any key."""
     if isinstance(tree, Mapping):
         for key, part in tree.items():
-            yield from _import_paths(part, column_name(at, str(key)))
+            yield from _import_paths(part, f"{at}.{key}")
     elif isinstance(tree, list):
         for i, part in enumerate(tree):
-            yield from _import_paths(part, column_name(at, str(i)))
+            yield from _import_paths(part, f"{at}.{i}")
     elif isinstance(tree, str) and registry.is_import_path(tree):
         yield at, tree
 
