@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+
 from rlcore.errors import EnvError
 from rlcore.sampling.observation_check import ObservationCheck
 

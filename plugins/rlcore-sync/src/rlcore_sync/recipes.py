@@ -21,6 +21,17 @@ class A2C(Algorithm):
     optimizer = "multi_gpu"
     policy = {"learning_rate": 1e-3, "gamma": 0.99}
     evaluators = {"envs": 8, "fragment": 16}
+    settings = {
+        "CartPole-v1": {
+            "policy": {
+                "learning_rate": [[0, 2e-3], [150_000, 3e-4]],
+                "gamma": 0.98,
+                "gae_lambda": 0.95,
+                "normalize_advantages": True,
+            },
+            "evaluators": {"envs": 8, "fragment": 8},
+        },
+    }
 
 
 class PPO(Algorithm):
