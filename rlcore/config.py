@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, field_validator, model_validator
 
-from rlcore.validation import shown, validate
+from rlcore.errors import ConfigError
+from rlcore.validation import check_parts, plain_numbers, shown, validate
 
 #: How a Python object that no import path leads to is written down; what stands for it must be given anew.
 OBJECT_MARK = "<python object "
@@ -134,7 +135,7 @@ class RunConfig(Section):
     resources: ResourceSettings = ResourceSettings()
     runtime: str | None = None
     seed: Count = 0
-    #: ``{row key: value}``: the run stops when one of them is reached.
+    #: ``{row key: value}``: the run stops when one of them is reached. Null removes a key that was set before.
     stop: dict[str, float] = Field(default_factory=dict)
 
     @field_validator("env")
@@ -156,6 +157,11 @@ class RunConfig(Section):
             raise ValueError(f"should be {{agent: policy}} or package.module:function, not {shown(value)}")
         return value
 
+    @field_validator("stop", mode="before")
+    @classmethod
+    def _stop(cls, value: Any) -> Any:
+        return {key: one for key, one in value.items() if one is not None} if isinstance(value, Mapping) else value
+
     @field_serializer("env", "policy_of", when_used="json")
     def _name(self, value: Any) -> Any:
         return object_name(value) if callable(value) else value
@@ -167,7 +173,24 @@ class RunConfig(Section):
 
 def parse_config(settings: Mapping[str, Any]) -> RunConfig:
     """``settings`` checked. ``ConfigError``, a line for each wrong key."""
-    return validate(RunConfig, settings)
+    check_settings(settings)
+    return validate(RunConfig, plain_numbers(settings))
+
+
+def check_layer(settings: Mapping[str, Any]) -> None:
+    """``ConfigError`` for what is wrong with a part of a config, in which keys may be missing."""
+    check_parts(RunConfig, plain_numbers(settings))
+
+
+def check_settings(settings: Any) -> None:
+    """``ConfigError`` for what is no mapping at all."""
+    if isinstance(settings, Mapping):
+        return
+    hint = "; rlcore.config_text.read_config reads a YAML file" if isinstance(settings, str) else ""
+    raise ConfigError(
+        "a config is a mapping with keys such as {'algorithm': 'ppo', 'env': 'CartPole-v1'}, "
+        f"not {shown(settings)}{hint}"
+    )
 
 
 def object_name(value: Any) -> str:

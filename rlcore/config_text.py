@@ -91,6 +91,8 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for dotted, value in settings.items():
         parts = dotted.split(".", 1) if dotted.startswith("stop.") else dotted.split(".")
+        if not all(parts):
+            raise ConfigError(f"{dotted}: a dotted key has a name between any two dots")
         node = tree
         for part in parts[:-1]:
             node = node.setdefault(part, {})

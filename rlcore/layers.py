@@ -45,6 +45,8 @@ def merge_layers(lent: Lent, user: list[Layer]) -> tuple[dict[str, Any], Provena
         _choose_collection(merged, layer, provenance)
         merge(merged, layer.settings)
         provenance.sources.update(dict.fromkeys(_leaves(layer.settings), layer.source))
+    for key in [key for key, value in _section(merged, "stop").items() if value is None]:
+        provenance.sources.pop(f"stop.{key}", None)
     return merged, provenance
 
 
@@ -97,7 +99,7 @@ def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and value:
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}"

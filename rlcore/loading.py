@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from gymnasium import spaces
 
-from rlcore.acting.observations import with_batch_axis
+from rlcore.acting.observations import check_values, with_batch_axis
 from rlcore.acting.to_env import to_env
 from rlcore.columns import Columns, column_name, leaf_spaces, length, take
 from rlcore.errors import CheckpointError, SpaceError, UserError
@@ -72,18 +72,22 @@ class TrainedPolicy:
         """The action for ``obs``, or the actions for several: deterministic, unless ``explore`` draws them.
 
         ``obs`` has the structure that the environment gives: an array, or nested dicts and tuples of arrays. Actions
-        come likewise: an int for one Discrete action, else arrays. Raises ``SpaceError`` where shapes or keys are not
-        those of the space, ``UserError`` where the number of observations changes without ``reset``.
+        come likewise: an int for one Discrete action, else arrays. Raises ``SpaceError`` where shapes, keys or values
+        are not those of the space or a value is not finite, ``UserError`` where the number of observations changes
+        without ``reset`` and the policy has a memory.
         """
         try:
             batch, single = with_batch_axis(_flat(self.observation_space, obs), self.observation_space)
+            check_values(batch, self.observation_space)
         except ValueError as error:
             raise SpaceError(str(error)) from error
         n = length(batch)
+        if self._t is not None and len(self._t) != n:
+            if self._state:
+                raise UserError(f"the policy was acting for {len(self._t)} observations, not {n}: call reset() first")
+            self._t = None
         if self._t is None:
             self._t, self._state = np.zeros(n, np.int64), self._policy.initial_state(n)
-        if len(self._t) != n:
-            raise UserError(f"the policy was acting for {len(self._t)} observations, not {n}: call reset() first")
         rows = ActRows(np.arange(n), np.zeros(n, np.int64), self._t, self._t == 0)
         output = self._policy.act(self._normalise(batch), self._state, rows=rows, explore=explore, rng=self._rng)
         self._state, self._t = output.state, self._t + 1

@@ -24,9 +24,21 @@ def load_policy_of(policy_of: Any) -> PolicyOf | Mapping[Any, str] | None:
 
 
 def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: tuple[str, ...]) -> PolicyOf:
-    """``policy_of`` as a function; where there is none, the only policy, or the one that bears the agent's name."""
+    """``policy_of`` as a function; where there is none, the only policy, or the one that bears the agent's name.
+
+    The function raises ``UserError`` for an agent without a policy of ``policy_ids``.
+    """
+    known_policies = ", ".join(policy_ids)
     if callable(policy_of):
-        return policy_of
+        function = policy_of
+
+        def ask(agent_id: Any) -> str:
+            name = function(agent_id)
+            if name not in policy_ids:
+                raise UserError(f"policy_of gave {name!r} for agent {agent_id!r}; policies are: {known_policies}")
+            return name
+
+        return ask
     if policy_of is not None:
         table = dict(policy_of)
 
@@ -39,7 +51,16 @@ def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: 
         return look_up
     if len(policy_ids) == 1:
         return lambda agent_id: policy_ids[0]
-    return str  # agents are named after their policies
+
+    def namesake(agent_id: Any) -> str:
+        if str(agent_id) not in policy_ids:
+            raise UserError(
+                f"policy_of is missing: no policy bears the name of agent {agent_id!r}, they are called "
+                f"{known_policies}; policy_of: {{agent: policy}} says who acts for whom"
+            )
+        return str(agent_id)
+
+    return namesake
 
 
 def spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:

@@ -126,6 +126,8 @@ def register(kind: str, name: str) -> Callable[[Registered], Registered]:
     under a taken name is an ``AmbiguousPluginError``, one of the wrong kind an ``InvalidPluginError``.
     """
     which = kind_named(kind)
+    if not isinstance(name, str):
+        raise InvalidPluginError(f"a name to register under is a text, not {name!r}")
     if not re.fullmatch(r"[^\s@:]+", name):
         raise InvalidPluginError(f"'{name}' cannot name a registered {which.label}: no '@', no ':' and no spaces")
 
@@ -207,6 +209,8 @@ def load(kind: str, name: str) -> Any:
     chained) or ``InvalidPluginError`` (what is there is not of the kind).
     """
     which = kind_named(kind)
+    if not isinstance(name, str):
+        raise UnknownPluginError(f"{which.label}: a name is a text, not {name!r}")
     if not is_import_path(name):
         return load_plugin(find(kind, name))
     part = import_object(name)
@@ -286,6 +290,12 @@ def frameworks(graph: str) -> list[str]:
     return [name for name in order if name in have] + sorted(have - set(order))
 
 
+def graphs_of(framework: str) -> list[str]:
+    """The policy graphs that are installed in ``framework``, without its name."""
+    names = {plugin.name for plugin in available("policy_graph")}
+    return sorted(name.partition(".")[2] for name in names if known.framework_of(name) == framework)
+
+
 def graph_name(graph: str, framework: str | None = None) -> str:
     """``framework.graph``; without ``framework``, in the preferred one of those in which the graph is installed.
 
@@ -300,6 +310,8 @@ def graph_name(graph: str, framework: str | None = None) -> str:
 
 def kind_named(kind: str) -> Kind:
     """The kind of that name; ``UnknownPluginError`` for any other."""
+    if not isinstance(kind, str):
+        raise UnknownPluginError(f"a kind of plugin is named by a text, not {kind!r}\nkinds: {', '.join(KINDS)}")
     if kind not in KINDS:
         hint = lookup_errors.did_you_mean(kind, KINDS)
         raise UnknownPluginError(f"unknown kind of plugin '{kind}'{hint}\nkinds: {', '.join(KINDS)}")

@@ -12,8 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 from rlcore import known, registry
 from rlcore.batch import DEFAULT_POLICY
-from rlcore.config import OptimizerSettings, PolicySettings, ResolvedOptimizer, ResolvedPolicy, RunConfig, parse_config
+from rlcore.config import (
+    OptimizerSettings,
+    PolicySettings,
+    ResolvedOptimizer,
+    ResolvedPolicy,
+    RunConfig,
+    check_layer,
+    check_settings,
+    parse_config,
+)
 from rlcore.config_text import nested
+from rlcore.envs import known_ids
 from rlcore.errors import ConfigError, UnknownPluginError
 from rlcore.known import framework_of
 from rlcore.layers import Layer, Lent, merge, merge_layers
@@ -55,9 +65,13 @@ def resolve(
     recipe's settings for this environment. Raises ``ConfigError`` with a line for each wrong key, and ``PluginError``
     where a part that is named cannot be had.
     """
-    given = settings.model_dump(exclude_unset=True) if isinstance(settings, RunConfig) else dict(settings)
+    given = settings.model_dump(exclude_unset=True) if isinstance(settings, RunConfig) else settings
+    check_settings(given)
     user = [Layer(source, given), Layer(overrides_source, nested(overrides or {}))]
-    # The user's settings alone are checked before any plugin is loaded for them.
+    # The user's settings alone are checked before any plugin is loaded for them: what one source gets wrong is wrong
+    # where another one overrules it, too.
+    for layer in user:
+        check_layer(layer.settings)
     asked = parse_config(merge_layers(Lent([], []), user)[0])
     recipe = registry.load("algorithm", asked.algorithm)
     lent = _lent_by_recipe(recipe, asked, env_settings)
@@ -87,10 +101,10 @@ def _lent_by_recipe(recipe: type[Algorithm], asked: RunConfig, env_settings: boo
 
 
 def _tuned_id(recipe: type[Algorithm], env: Any) -> str | None:
-    """The id under which the recipe knows the environment: its name, or that without the provider's."""
-    if not isinstance(env, str):
+    """The id under which the recipe knows the environment: its name, or the one that it stands for."""
+    if not recipe.settings:
         return None
-    return next((name for name in (env, env.partition(":")[2]) if name in recipe.settings), None)
+    return next((name for name in known_ids(env) if name in recipe.settings), None)
 
 
 # -- defaults that depend on what was asked
@@ -115,7 +129,13 @@ def _graph_in(framework: str | None, recipe: type[Algorithm]) -> str:
     try:
         return registry.graph_name(recipe.policy_graph, framework)
     except UnknownPluginError as error:
-        if framework is None or framework in known.frameworks():
+        if framework is None:
+            raise
+        graphs = registry.graphs_of(framework)
+        if graphs:
+            has = f"the framework '{framework}' has no {recipe.policy_graph} (it has: {', '.join(graphs)})"
+            raise UnknownPluginError(f"{has}\n{error}") from error
+        if framework in known.frameworks():
             raise
         hint = did_you_mean(framework, registry.frameworks(recipe.policy_graph))
         raise UnknownPluginError(f"unknown framework '{framework}'{hint}\n{error}") from error
@@ -129,6 +149,7 @@ def _with_parts(
 ) -> Resolved:
     """Checks the settings of every part against its ``Config`` and fills in the defaults that this has."""
     own = f"{config.framework}.{recipe.policy_graph}"
+    check_policy_of(config)
     if not config.policies:
         graph = _complete(_Given(own, config.policy, config.model, users_keys), "")
         _tell_left_out(provenance, graph, "")
@@ -146,7 +167,6 @@ def _with_parts(
         policies[name] = ResolvedPolicy(
             graph=given.graph, policy=graph.policy, model=graph.model, optimizer=optimizer, trained=entry.trained
         )
-    _check_policy_of(config, policies)
     return Resolved(config.model_copy(update={"policies": dict(policies)}), policies, provenance)
 
 
@@ -158,6 +178,10 @@ class _Given:
     policy: Mapping[str, Any]
     model: Mapping[str, Any]
     users_keys: set[str]
+
+    def by_user(self, key: str) -> bool:
+        """Whether the user set ``key``, or something below it."""
+        return any(own == key or own.startswith(f"{key}.") for own in self.users_keys)
 
 
 def _given(entry: PolicySettings, config: RunConfig, own: str, users_keys: set[str], at: str) -> _Given:
@@ -197,7 +221,7 @@ def _complete(given: _Given, at: str) -> _Complete:
     known = config_type.model_fields
     kept, left_out = {}, {}
     for key, value in given.policy.items():
-        if key in known or f"policy.{key}" in given.users_keys:
+        if key in known or given.by_user(f"policy.{key}"):
             kept[key] = value
         else:
             left_out[f"policy.{key}"] = f"{given.graph} has no such setting"
@@ -205,7 +229,7 @@ def _complete(given: _Given, at: str) -> _Complete:
         raise ConfigError(f"{at}policy.model: stands at '{at}model'")
     if "model" in known:
         kept["model"] = dict(given.model)
-    elif any(f"model.{key}" in given.users_keys for key in given.model):
+    elif any(given.by_user(f"model.{key}") for key in given.model):
         raise ConfigError(f"{at}model: {given.graph} has no model settings")
     else:
         left_out |= {f"model.{key}": f"{given.graph} has no model settings" for key in given.model}
@@ -270,7 +294,9 @@ def optimizer_config(
     return validate_plain(config_type, settings, prefix, beside=["name"])
 
 
-def _check_policy_of(config: RunConfig, policies: Mapping[str, ResolvedPolicy]) -> None:
+def check_policy_of(config: RunConfig) -> None:
+    """``ConfigError`` where a mapping sends an agent to a policy that does not exist."""
+    policies = list(config.policies) or [DEFAULT_POLICY]
     if isinstance(config.policy_of, Mapping):
         unknown = sorted(set(config.policy_of.values()) - set(policies))
         if unknown:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,9 @@ from rlcore.errors import CheckpointError, ConfigError
 from rlcore.layers import merge, replaced_collection
 from rlcore.policy_graph import Weights
 from rlcore.provenance import Provenance
-from rlcore.resolve import Resolved
+from rlcore.resolve import Resolved, check_policy_of
 from rlcore.results import RunFolder, checkpoint_folder, is_run_folder
-from rlcore.saved_policies import policies_in, settings_of
+from rlcore.saved_policies import policies_in, settings_of, weights_in
 from rlcore.trust import check_objects, check_trust, imported_names
 
 #: What may be different when a run goes on; all else is what makes it that run.
@@ -37,6 +38,7 @@ CHANGEABLE = (
 class Saved:
     """A checkpoint, read: the settings of its run and the state to go on from."""
 
+    folder: Path
     run: Resolved
     state: dict[str, Any]
     #: The run that is continued; None where a lone checkpoint was named.
@@ -49,23 +51,52 @@ class Saved:
         state: dict[str, Any] = self.state["evaluators"]
         return {**state, "evaluators": {}} if self.evaluators_changed else state
 
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Within it, a state that the parts of the run cannot take over is a ``CheckpointError``."""
+        try:
+            yield
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise CheckpointError(f"checkpoint {self.folder} holds no state to go on from: {error!r}") from error
+
 
 def read_saved(path: Path | str, overrides: Mapping[str, Any], trust: bool) -> Saved:
     """The checkpoint at ``path``, or the last one of the run folder ``path``. See ``Trainer.restore``."""
     folder = checkpoint_folder(path)
     state, manifest = load_tree(folder)
+    _check_parts_of(folder, state, manifest)
     try:
         written: dict[str, Any] = manifest["config"]
         policies = {name: settings_of(entry) for name, entry in manifest["policies"].items()}
+        if weights_in(state["policies"]).keys() != policies.keys():
+            raise KeyError("policies")
         changed = _with_overrides(written, overrides)
         check_objects(folder, changed)
         config = parse_config(changed)
+        check_policy_of(config)
         check_trust(f"checkpoint {folder}", imported_names(config, policies), trust)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
     others = any(changed[key] != written[key] for key in ("env", "env_settings", "evaluators"))
     run_folder = RunFolder.open(path) if is_run_folder(path) else None
-    return Saved(Resolved(config, policies, Provenance()), state, run_folder, others)
+    return Saved(folder, Resolved(config, policies, Provenance()), state, run_folder, others)
+
+
+#: What a run goes on from, and what its manifest says.
+STATE_PARTS = ("counters", "window", "row", "stop", "optimizers", "evaluators", "policies")
+MANIFEST_PARTS = ("config", "policies", "weights_version", "weights_sha256")
+
+
+def _check_parts_of(folder: Path, state: object, manifest: Mapping[str, Any]) -> None:
+    """``CheckpointError`` where a checkpoint is whole, but not one that a run has written."""
+    for what, tree, parts in (("state", state, STATE_PARTS), ("manifest", manifest, MANIFEST_PARTS)):
+        missing = [part for part in parts if not isinstance(tree, Mapping) or part not in tree]
+        if missing:
+            raise CheckpointError(f"checkpoint {folder} is of no run: its {what} lacks {', '.join(missing)}")
+    assert isinstance(state, Mapping)
+    wrong = [part for part in STATE_PARTS if not isinstance(state[part], Mapping)]
+    if wrong:
+        raise CheckpointError(f"checkpoint {folder} is of no run: {', '.join(wrong)} in its state is no mapping")
 
 
 def _with_overrides(written: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shutil
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -106,6 +107,13 @@ class RunFolder:
     def reopen(self) -> None:
         """Removes ``result.json``: the run goes on."""
         (self.path / RESULT).unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Removes the folder with all that the run has written. ``RunFolderError`` where the disk refuses."""
+        try:
+            shutil.rmtree(self.path)
+        except OSError as error:
+            raise RunFolderError(f"cannot remove {self.path}: {error.strerror or error}") from error
 
     def result(self) -> Row | None:
         """What ``finish`` wrote; None while the run goes on or where it was killed."""

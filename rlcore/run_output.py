@@ -36,6 +36,7 @@ class RunOutput:
         )
         self._events: EventWriter | None = None
         self._goes_on = goes_on
+        self._new = goes_on is None
 
     @classmethod
     def create(cls, path: Path | str | None, config: RunConfig, hooks: Hooks) -> RunOutput:
@@ -94,6 +95,13 @@ class RunOutput:
             best = self._is_best(score)
             path = self._checkpoints.save(iteration, state, manifest, score)
             self._hooks.call.checkpoint(path=path, iteration=iteration, best=best)
+
+    def discard(self) -> None:
+        """Removes a folder that this run has made; one that it goes on in stays."""
+        self.close()
+        if self._folder is not None and self._new:
+            self._folder.remove()
+            self._folder = self._checkpoints = None
 
     def finish(self, result: Mapping[str, Any]) -> dict[str, Any]:
         """Writes the result, and returns it as it was written."""

@@ -105,8 +105,8 @@ def policies_in(folder: Path, tree: Any, manifest: Mapping[str, Any]) -> dict[st
     try:
         entries, states = manifest["policies"], tree["policies"]
         return {name: _saved_policy(name, entry, states[name], manifest) for name, entry in entries.items()}
-    except (KeyError, TypeError, AttributeError) as error:
-        raise CheckpointError(f"checkpoint {folder} holds no policies that can act: {error!r} is missing") from error
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"checkpoint {folder} holds no policies that can act: {error!r}") from error
 
 
 def _saved_policy(

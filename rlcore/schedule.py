@@ -26,6 +26,17 @@ def _increasing(schedule: float | Points) -> float | Points:
 Schedule = Annotated[FiniteFloat | Points, AfterValidator(_increasing)]
 
 
+def _not_negative(schedule: float | Points) -> float | Points:
+    lowest = min(value for _, value in schedule) if isinstance(schedule, tuple) else schedule
+    if lowest < 0:
+        raise ValueError(f"should be 0 or more, not {lowest:g}")
+    return schedule
+
+
+#: The same for rates and coefficients, which cannot be negative.
+NonNegativeSchedule = Annotated[Schedule, AfterValidator(_not_negative)]
+
+
 def value_at(schedule: float | Sequence[Sequence[float]], env_steps: int) -> float:
     """The value after ``env_steps`` environment steps: linear between points, constant outside them."""
     if isinstance(schedule, int | float):

@@ -30,10 +30,13 @@ class StopRule:
             if key not in ROW_KEYS and (meant := did_you_mean(key, ROW_KEYS, before=", ")):
                 raise ConfigError(f"stop.{key}: unknown row key{meant}")
 
-    @property
-    def seen(self) -> list[str]:
-        """The keys that rows have had beside ``ROW_KEYS``."""
-        return sorted(self._seen)
+    def get_state(self) -> dict[str, Any]:
+        """Which keys rows have had beside ``ROW_KEYS``, and whether these are all that there are."""
+        return {"seen": sorted(self._seen), "complete": self._complete}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree."""
+        self._seen, self._complete = set(state["seen"]), bool(state["complete"])
 
     def note(self, keys: Iterable[str], complete: bool) -> None:
         """A row had these keys; it is ``complete`` where it had the statistics of every policy that is trained."""
@@ -62,3 +65,11 @@ class StopRule:
 
 #: Means over the window of finished episodes.
 WINDOWED = ("episode_return_mean", "episode_length_mean")
+
+
+def how_it_ended(error: BaseException) -> tuple[str, str | None]:
+    """The status of a run that ``error`` ends, and the reason."""
+    if isinstance(error, KeyboardInterrupt):
+        return "interrupted", None
+    # What is neither, such as SystemExit, is somebody's wish and no failure.
+    return ("failed", f"{type(error).__name__}: {error}") if isinstance(error, Exception) else ("closed", None)

@@ -10,7 +10,7 @@ from typing import Any
 import rlcore
 from rlcore.checkpoint import save_tree
 from rlcore.config import RunConfig
-from rlcore.errors import RlcoreError
+from rlcore.errors import ConfigError, RlcoreError, UserError
 from rlcore.evaluation import EvaluationResult
 from rlcore.evaluator_set import EvaluatorSet, filter_statistics
 from rlcore.hooks import load_hooks
@@ -23,7 +23,7 @@ from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
 from rlcore.saved_policies import describe_policy, policy_trees, weights_in
-from rlcore.stopping import StopRule
+from rlcore.stopping import StopRule, how_it_ended
 from rlcore.tree import copy_tree
 from rlcore.weights_digest import weights_sha256
 
@@ -45,7 +45,8 @@ class Trainer:
     names (:mod:`rlcore.hooks`). With ``out`` a run folder is written there. ``start_from`` is a checkpoint (or a run
     folder) whose weights and optimizer states a new run starts from.
 
-    Raises ``UserError`` for whatever is wrong with the config or its parts, before anything is written.
+    Raises ``UserError`` for whatever is wrong with the config or its parts, before anything is written, and for what
+    is asked of it once it is closed.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Trainer:
         self._running = False
         #: How a step failed, ``(status, reason)``, until the next one.
         self._failure: tuple[str, str | None] | None = None
+        self._closed = False
         self._clock = 0.0
         #: The state after the last iteration, where it is on no disk yet.
         self._last: State | None = None
@@ -105,7 +107,9 @@ class Trainer:
         saved = read_saved(path, overrides or {}, trust)
         trainer = cls(saved.run, hooks=hooks)
         try:
-            trainer._go_on(saved)
+            with saved.reading():
+                trainer._go_on(saved)
+            trainer._stop.check()
         except BaseException:
             trainer.close()
             raise
@@ -128,16 +132,19 @@ class Trainer:
 
         The result has the keys of the last row, ``status`` (``stopped``, ``interrupted``, ``failed``, or ``closed``
         after single steps), ``stop_reason`` and ``weights_sha256``. A second Ctrl-C raises ``KeyboardInterrupt`` at
-        once. A stop key that no row has is a ``ConfigError`` as soon as that is certain.
+        once. A stop key that no row has is a ``ConfigError`` as soon as that is certain. Where it ends so in its first
+        iteration, before there is anything to go on from, a new run folder is removed.
         """
+        self._check_open()
         with Interrupts() as interrupts:
             try:
                 self._begin()
                 while (reached := self._stop.reached(self.row)) is None and not interrupts.requested:
                     self.step()
-                    self._stop.check()
+                    self._check_stop_keys()
                 self._save_last()
             except KeyboardInterrupt:
+                self._discard_unless(self.counters.iteration > 0)
                 self._finish("interrupted", None)
                 raise
             except BaseException as error:
@@ -147,12 +154,13 @@ class Trainer:
 
     def step(self) -> dict[str, Any]:
         """One iteration: every optimizer takes a step, then what is due is evaluated, recorded and saved."""
+        self._check_open()
         self._failure = None
         try:
             self._begin()
             return self._iterate()
         except BaseException as error:
-            self._failure = _how_it_ended(error)
+            self._failure = how_it_ended(error)
             raise
 
     def _iterate(self) -> dict[str, Any]:
@@ -180,7 +188,9 @@ class Trainer:
         self._running = True
         self._clock = self._parts.runtime.now()
         self._output.begin()
-        self._remember()
+        if self._saved_sha256 is None:
+            # A run that goes on has a checkpoint of where it is.
+            self._remember()
         self._hooks.call.run_start(config=self.config, out=self._output.path)
 
     def _advance_clock(self) -> None:
@@ -212,6 +222,7 @@ class Trainer:
         In environments of its own, with deterministic actions and the filters as they stand. Training is not affected,
         and asking again for the same weights gives the same result.
         """
+        self._check_open()
         parts = self._parts
         result = parts.evaluation.run(
             self.counters.evaluations,
@@ -249,6 +260,7 @@ class Trainer:
 
     def save(self, path: Path | str) -> Path:
         """Writes a checkpoint into the folder ``path``; ``CheckpointError`` where that is not possible."""
+        self._check_open()
         state = self._state()
         save_tree(path, state, self._manifest(state) | {"iteration": self.counters.iteration})
         return Path(path)
@@ -262,7 +274,7 @@ class Trainer:
             "counters": self.counters.get_state(),
             "window": self._window.get_state(),
             "row": dict(self.row),
-            "row_keys": self._stop.seen,
+            "stop": self._stop.get_state(),
             "optimizers": {str(i): optimizer.get_state() for i, optimizer in enumerate(self.optimizers)},
             "evaluators": self.evaluators.get_state(),
             "policies": policy_trees(weights, graphs, self.evaluators.local.filters),
@@ -290,14 +302,16 @@ class Trainer:
         self.counters.set_state(state["counters"])
         self._window.set_state(state["window"])
         self.row = state["row"]
-        self._stop.note(state["row_keys"], complete=False)
+        self._stop.set_state(state["stop"])
         for i, optimizer in enumerate(self.optimizers):
             optimizer.set_state(state["optimizers"][str(i)])
         evaluators.set_state(saved.evaluators_state())
         if saved.evaluators_changed:
             evaluators.broadcast(self.weights(), {})
         self.restarts = {i: metrics.restarts for i, metrics in enumerate(evaluators.metrics()) if metrics.restarts}
-        self._output = RunOutput.reopen(saved.run_folder, self.counters.iteration, self.config, self._hooks)
+        if saved.run_folder is not None:
+            self._output = RunOutput.reopen(saved.run_folder, self.counters.iteration, self.config, self._hooks)
+            self._saved_sha256 = self.weights_sha256()
 
     def _remember(self) -> None:
         """Keeps the state after an iteration: a failure in the next one would leave something in between."""
@@ -321,12 +335,14 @@ class Trainer:
     def _end(self, error: BaseException | None) -> None:
         """Ends a run with a checkpoint of its last iteration; where that fails as well, ``error`` is told of it."""
         if error is not None:
-            status, reason = _how_it_ended(error)
+            status, reason = how_it_ended(error)
         elif self._failure is not None:
             status, reason = self._failure
         else:
             reason = self._stop.reached(self.row)
             status = "closed" if reason is None else "stopped"
+        # Before the first iteration there may be not even a state to begin again from.
+        self._discard_unless(self.counters.iteration > 0 or self._last is not None)
         try:
             self._save_last()
         except (RlcoreError, OSError) as also:
@@ -335,6 +351,23 @@ class Trainer:
                 raise
             error.add_note(f"the checkpoint of the last iteration could not be written: {also}")
         self._finish(status, reason)
+
+    def _check_stop_keys(self) -> None:
+        try:
+            self._stop.check()
+        except ConfigError:
+            # The statistics show with the first row; a folder with a key that no row has is of no use.
+            self._discard_unless(self.counters.iteration > 1)
+            raise
+
+    def _discard_unless(self, useful: bool) -> None:
+        if not useful:
+            self._output.discard()
+            self._last = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise UserError("the trainer is closed")
 
     def _finish(self, status: str, reason: str | None) -> dict[str, Any]:
         self._running = False
@@ -349,6 +382,7 @@ class Trainer:
         self._close(None)
 
     def _close(self, error: BaseException | None) -> None:
+        self._closed = True
         try:
             if self._running:
                 self._end(error)
@@ -363,11 +397,3 @@ class Trainer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._close(error)
-
-
-def _how_it_ended(error: BaseException) -> tuple[str, str | None]:
-    """The status of a run that ``error`` ends, and the reason."""
-    if isinstance(error, KeyboardInterrupt):
-        return "interrupted", None
-    # What is neither, such as SystemExit, is somebody's wish and no failure.
-    return ("failed", f"{type(error).__name__}: {error}") if isinstance(error, Exception) else ("closed", None)

@@ -8,6 +8,7 @@ import typing
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -29,6 +30,25 @@ def validate(model: type[Model], settings: Mapping[str, Any], prefix: str = "") 
         return model.model_validate(dict(settings))
     except ValidationError as error:
         raise ConfigError("\n".join(explain(error, model, settings, prefix))) from None
+
+
+def check_parts(model: type[BaseModel], settings: Mapping[str, Any]) -> None:
+    """``ConfigError`` as from :func:`validate`, but nothing has to be there."""
+    try:
+        model.model_validate(dict(settings))
+    except ValidationError as error:
+        lines = explain(error, model, settings, missing=False)
+        if lines:
+            raise ConfigError("\n".join(lines)) from None
+
+
+def plain_numbers(settings: Any) -> Any:
+    """``settings`` with numpy's numbers as Python's own; what is neither mapping, list nor number stays as it is."""
+    if isinstance(settings, Mapping):
+        return {key: plain_numbers(value) for key, value in settings.items()}
+    if isinstance(settings, list):
+        return [plain_numbers(value) for value in settings]
+    return settings.item() if isinstance(settings, np.number | np.bool_) else settings
 
 
 def validate_plain(
@@ -67,10 +87,16 @@ def explain(
     prefix: str = "",
     beside: Iterable[str] = (),
     elsewhere: Mapping[str, str] | None = None,
+    missing: bool = True,
 ) -> list[str]:
-    """One line for each wrong key of ``settings``: ``optimizer.lerning_rate: unknown key, did you mean ...``."""
+    """One line for each wrong key of ``settings``: ``optimizer.lerning_rate: unknown key, did you mean ...``.
+
+    ``missing`` says whether keys that are not there count.
+    """
     reasons: dict[str, list[str]] = {}
     for detail in error.errors(include_url=False):
+        if detail["type"] == "missing" and not missing:
+            continue
         location = detail["loc"] if detail["type"] in ("extra_forbidden", "missing") else _real(detail["loc"], settings)
         key = _dotted(location, prefix, elsewhere or {})
         reason = _reason(detail, model, location, beside)

@@ -86,3 +86,36 @@ def with_batch_axis(obs: Columns, space: gymnasium.Space[Any]) -> tuple[Columns,
     alone = single.pop()
     batched = {leaf: np.asarray(array)[None] if alone else np.asarray(array) for leaf, array in arrays.items()}
     return (batched if isinstance(obs, dict) else batched[""]), alone
+
+
+def check_values(obs: Columns, space: gymnasium.Space[Any]) -> None:
+    """``ValueError`` for the first observation of ``obs [n, ...]`` that is not finite or not in the space.
+
+    The bounds of a Box of floats are no reason: what is measured may well lie beyond those that were thought of.
+    """
+    arrays = obs if isinstance(obs, dict) else {"": obs}
+    for leaf, child in leaf_spaces(space).items():
+        array = arrays[leaf]
+        name = f"observation {leaf}" if leaf else "the observation"
+        if array.dtype.kind not in "biuf":
+            raise ValueError(f"{name} holds {array.dtype} values, not numbers")
+        inside = np.isfinite(array) & _in_bounds(array, child)
+        if not inside.all():
+            row = array[np.flatnonzero(~inside.reshape(len(array), -1).all(axis=1))[0]]
+            shown = np.array2string(np.asarray(row), threshold=8, edgeitems=3)
+            raise ValueError(f"{name} is {'outside its space' if np.isfinite(row).all() else 'not finite'}: {shown}")
+
+
+def _in_bounds(array: Array, space: gymnasium.Space[Any]) -> Array:
+    match space:
+        case gymnasium.spaces.Discrete():
+            low, high = space.start, space.start + space.n - 1
+        case gymnasium.spaces.MultiDiscrete():
+            low, high = space.start, space.start + space.nvec - 1
+        case gymnasium.spaces.MultiBinary():
+            low, high = 0, 1
+        case gymnasium.spaces.Box() if space.dtype is not None and space.dtype.kind != "f":
+            low, high = space.low, space.high
+        case _:
+            return np.ones(array.shape, np.bool_)
+    return np.asarray((array >= low) & (array <= high) & (array == np.rint(array)))

@@ -36,7 +36,7 @@ from rlcore.policy_graph import (
     call_utility,
     check_weights,
 )
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, value_at
 
 WEIGHT, BIAS = "policy.out.weight", "policy.out.bias"
 
@@ -49,10 +49,10 @@ class LinearPGConfig(GraphConfig):
     returns of all that an evaluator sampled at once mean 0 and deviation 1. ``epsilon`` is Adam's.
     """
 
-    learning_rate: Schedule = 4e-3
+    learning_rate: NonNegativeSchedule = 4e-3
     gamma: float = Field(0.99, ge=0.0, le=1.0)
     max_grad_norm: PositiveFloat | None = 0.5
-    entropy_coeff: Schedule = 0.0
+    entropy_coeff: NonNegativeSchedule = 0.0
     normalize_advantages: bool = True
     initial_log_std: FiniteFloat = 0.0
     epsilon: PositiveFloat = 1e-8
@@ -80,11 +80,14 @@ class LinearActor:
 
     def features(self, obs: Columns) -> NDArray[np.float32]:
         """float32 ``[n, features]`` from observations ``[n, ...]``."""
-        return self._flatten(obs) * self._scale
+        # What is not finite is named where observations are checked; a warning would only come before it.
+        with np.errstate(over="ignore"):
+            return self._flatten(obs) * self._scale
 
     def parameters(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         """The parameters of the action distribution, ``[n, parameters]``."""
-        out = features @ self._weights[WEIGHT] + self._weights[BIAS]
+        with np.errstate(over="ignore", invalid="ignore"):
+            out = features @ self._weights[WEIGHT] + self._weights[BIAS]
         if LOG_STD in self._weights:
             out = np.concatenate([out, np.broadcast_to(self._weights[LOG_STD], out.shape)], axis=1)
         return np.asarray(out, np.float32)

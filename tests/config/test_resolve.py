@@ -239,15 +239,16 @@ def test_the_runtime_is_inline_unless_the_user_asks_for_evaluators(monkeypatch: 
 @pytest.mark.parametrize(
     ("settings", "overrides", "message"),
     [
-        ({"optimizer": "multi_gpu"}, {"optimizer.name": "resolving_two"}, None),
+        ({"optimizer": "multi_gpu"}, {"optimizer.name": "resolving_two"}, "optimizer: should be keys and values, .*"),
+        ({"stop": [1]}, {"stop.iteration": 1}, r"stop: should be keys and values, not \[1\]"),
+        ({"seed": "x"}, {"seed": 1}, "seed: should be a valid integer, not 'x'"),
         ({"optimizer": "multi_gpu"}, None, "optimizer: should be keys and values, not 'multi_gpu'"),
         ({"evaluators": 3}, None, "evaluators: should be keys and values, not 3"),
     ],
 )
-def test_a_section_that_is_none_is_refused_or_overruled(settings: Any, overrides: Any, message: str | None) -> None:
-    if message is None:
-        assert resolved(overrides, **settings).config.optimizer.name == "resolving_two"
-        return
+def test_what_one_source_gets_wrong_is_refused_where_another_overrules_it_too(
+    settings: Any, overrides: Any, message: str
+) -> None:
     with pytest.raises(ConfigError, match=f"^{message}$"):
         resolved(overrides, **settings)
 
@@ -332,3 +333,45 @@ def test_settings_as_the_command_line_gives_them() -> None:
     run = resolved(parse_settings(["policy.learning_rate=[[0, 1.0], [10, 0.5]]", "stop.episodes=3"], "--set"))
     assert run.config.policy["learning_rate"] == [[0.0, 1.0], [10.0, 0.5]]
     assert run.config.stop == {"episodes": 3.0}
+
+
+@pytest.mark.parametrize(
+    ("settings", "overrides", "message"),
+    [
+        ({}, {"policy.entropy.coeff": 0.1}, r"policy\.entropy: unknown key"),
+        ({}, {"policy.x.y": 3}, r"policy\.x: unknown key"),
+        ({}, {"policy..gamma": 3}, r"policy\.\.gamma: a dotted key has a name between any two dots"),
+        ({}, {"stop.": 3}, r"stop\.: a dotted key has a name"),
+        ({"policy": {"entropy": {"coeff": 1}}}, {}, r"policy\.entropy: unknown key"),
+        ({"policy": {"entropy": {}}}, {}, r"policy\.entropy: unknown key"),
+        ({"policies": {"a": {"policy": {"x": {"y": 1}}}}}, {}, r"policies\.a\.policy\.x: unknown key"),
+        ({"model": {"x": {}}}, {}, r"model\.x: unknown key"),
+        ({"optimizer": {"x": {"y": 1}}}, {}, r"optimizer\.x: unknown key"),
+    ],
+)
+def test_an_unknown_key_is_refused_whatever_its_value(settings: Any, overrides: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=f"^{message}"):
+        resolved(overrides, **settings)
+
+
+def test_a_negative_rate_is_refused() -> None:
+    base = {"algorithm": "pg", "framework": "numpy", "env": "CartPole-v1"}
+    for rate, lowest in ((-1, -1), ([[0, 0.1], [10, -0.5]], -0.5)):
+        with pytest.raises(ConfigError, match=rf"^policy\.learning_rate: should be 0 or more, not {lowest}$"):
+            resolve(base, overrides={"policy.learning_rate": rate})
+
+
+def test_an_environment_is_tuned_under_the_id_that_it_really_has() -> None:
+    base = {"algorithm": "pg", "framework": "numpy"}
+    tuned = resolve({**base, "env": "CartPole-v1"})
+    for name in ("CartPole", "gym:CartPole", "gym:CartPole-v1"):
+        run = resolve({**base, "env": name})
+        assert run.provenance.layers == tuned.provenance.layers and run.config.policy == tuned.config.policy
+        assert run.config.env == name
+
+
+def test_a_framework_that_lacks_the_graph_is_no_unknown_one() -> None:
+    with pytest.raises(PluginError, match=r"^the framework 'numpy' has no ppo \(it has: pg\)\n"):
+        resolve({"algorithm": "ppo", "framework": "numpy", "env": "CartPole-v1"})
+    with pytest.raises(PluginError, match=r"^unknown framework 'numpi'; did you mean 'numpy'\?\n"):
+        resolve({"algorithm": "pg", "framework": "numpi", "env": "CartPole-v1"})

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, Schedule, value_at
 
 
 class Config(BaseModel):
@@ -57,3 +57,17 @@ def test_a_dumped_schedule_reads_back() -> None:
 def test_what_is_no_schedule_is_refused(given: Any, message: str) -> None:
     with pytest.raises(ValidationError, match=message):
         Config.model_validate({"rate": given})
+
+
+class Rates(BaseModel):
+    rate: NonNegativeSchedule
+
+
+def test_a_rate_is_a_schedule_that_is_never_negative() -> None:
+    for given in (0, 0.5, [[0, 1.0], [10, 0.0]]):
+        assert value_at(Rates.model_validate({"rate": given}).rate, 3) == value_at(given, 3)
+        assert Config.model_validate({"rate": given}).rate == Rates.model_validate({"rate": given}).rate
+    for given, lowest in ((-0.5, "-0.5"), ([[0, 1.0], [10, -2]], "-2")):
+        with pytest.raises(ValidationError, match=f"should be 0 or more, not {lowest}"):
+            Rates.model_validate({"rate": given})
+        assert Config.model_validate({"rate": given})

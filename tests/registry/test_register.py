@@ -153,3 +153,13 @@ def test_snapshot_leaves_out_what_gymnasium_has_anyway():
     assert not registrations().gym_specs
     assert "CartPole-v1" in gymnasium.registry
     assert registry.Registrations() == registrations()
+
+
+@pytest.mark.parametrize("name", [5, None, ("a",)])
+def test_a_name_that_is_no_text(name):
+    with pytest.raises(InvalidPluginError, match=r"^a name to register under is a text, not "):
+        registry.register("optimizer", name)
+    with pytest.raises(UnknownPluginError, match=r"^optimizer: a name is a text, not "):
+        registry.load("optimizer", name)
+    with pytest.raises(UnknownPluginError, match=r"^a kind of plugin is named by a text, not "):
+        registry.load(name, "x")

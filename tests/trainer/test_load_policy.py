@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 from support.runs import linear, two_agents
 
 import rlcore
-from rlcore.errors import CheckpointError, PluginError, SpaceError, UserError
+from rlcore.errors import CheckpointError, ConfigError, PluginError, SpaceError, UserError
 from rlcore.evaluate_saved import evaluate_saved
 from rlcore.spaces_json import space_from_json, space_to_json
 from rlcore.trainer import Trainer
@@ -58,8 +58,47 @@ def test_B110_one_observation_or_several_by_their_shape(tmp_path: Path) -> None:
             policy.act(wrong)
 
 
-def test_another_number_of_observations_needs_a_reset(tmp_path: Path) -> None:
+class Remembering:
+    """Acts as another policy, and counts the steps of each episode."""
+
+    def __init__(self, policy: Any) -> None:
+        self.policy = policy
+
+    def initial_state(self, n: int) -> Any:
+        return (np.zeros((n, 1), np.float32),)
+
+    def act(self, obs: Any, state: Any, **asked: Any) -> Any:
+        return self.policy.act(obs, (), **asked)._replace(state=(state[0] + 1,))
+
+
+def test_a_policy_without_memory_takes_any_number_of_observations(tmp_path: Path) -> None:
     policy = rlcore.load_policy(saved(linear(), tmp_path))
+    one = policy.act(np.zeros(4))
+    assert policy.act(np.zeros((3, 4))).tolist() == [one] * 3
+    assert policy.act(np.zeros(4)) == one
+
+
+@pytest.mark.parametrize(
+    ("env", "obs", "message"),
+    [
+        ("CartPole-v1", [0, np.nan, 0, 0], "the observation is not finite: [ 0. nan  0.  0.]"),
+        ("CartPole-v1", [[0, 0, 0, 0], [0, 0, -np.inf, 0]], "the observation is not finite: [  0.   0. -inf   0.]"),
+        ("CartPole-v1", ["a", "b", "c", "d"], "the observation holds <U1 values, not numbers"),
+        ("CliffWalking-v1", 48, "the observation is outside its space: 48"),
+        ("CliffWalking-v1", -1, "the observation is outside its space: -1"),
+        ("CliffWalking-v1", 1.5, "the observation is outside its space: 1.5"),
+    ],
+)
+def test_observations_that_are_none(env: str, obs: Any, message: str, tmp_path: Path) -> None:
+    policy = rlcore.load_policy(saved(linear({"env": env}), tmp_path, 1))
+    with pytest.raises(SpaceError) as caught:
+        policy.act(obs)
+    assert str(caught.value) == message
+
+
+def test_another_number_of_observations_needs_a_reset_where_there_is_a_memory(tmp_path: Path) -> None:
+    policy = rlcore.load_policy(saved(linear(), tmp_path))
+    policy._policy = Remembering(policy._policy)  # type: ignore[assignment]
     policy.act(np.zeros((3, 4)))
     with pytest.raises(UserError, match=r"acting for 3 observations, not 2: call reset\(\) first"):
         policy.act(np.zeros((2, 4)))
@@ -233,8 +272,48 @@ def test_what_is_no_checkpoint_of_policies(tmp_path: Path) -> None:
     rlcore.checkpoint.save_tree(tmp_path / "other", {}, {})
     with pytest.raises(CheckpointError, match="holds no policies that can act: KeyError"):
         rlcore.load_policy(tmp_path / "other")
-    with pytest.raises(CheckpointError, match="is of no run: KeyError"):
+    with pytest.raises(CheckpointError, match="is of no run: its state lacks counters, window"):
         Trainer.restore(tmp_path / "other")
+
+
+def altered(folder: Path, to: Path, change: Any) -> Path:
+    """A checkpoint whose digests are right, and whose contents are not."""
+    tree, manifest = rlcore.checkpoint.load_tree(folder)
+    changed = change(tree, manifest)
+    tree, manifest = (tree, manifest) if changed is None else changed
+    rlcore.checkpoint.save_tree(to, tree, {k: v for k, v in manifest.items() if k not in rlcore.checkpoint.RESERVED})
+    return to
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tree, manifest: ({}, manifest),
+        lambda tree, manifest: ([], manifest),
+        lambda tree, manifest: manifest.pop("weights_version") and None,
+        lambda tree, manifest: manifest.pop("policies") and None,
+        lambda tree, manifest: manifest.update(config=[]),
+        lambda tree, manifest: tree.update(policies={}),
+        lambda tree, manifest: tree.update(policies=[1]),
+        lambda tree, manifest: tree["policies"]["default"].update(graph=[], filters=3),
+        lambda tree, manifest: tree.update(counters=[]),
+    ],
+)
+def test_a_checkpoint_that_no_run_has_written(change: Any, tmp_path: Path) -> None:
+    folder = altered(saved(linear(), tmp_path, 1), tmp_path / "altered", change)
+    for read in (Trainer.restore, evaluate_saved):
+        with pytest.raises((CheckpointError, ConfigError)):
+            read(folder)
+
+
+@pytest.mark.parametrize("part", ["window", "row", "optimizers", "evaluators", "stop"])
+@pytest.mark.parametrize("value", [3, [], {}, None])
+def test_a_state_that_nothing_can_go_on_from(part: str, value: Any, tmp_path: Path) -> None:
+    if part == "row" and value == {}:
+        pytest.skip("the row before the first")
+    folder = altered(saved(linear(), tmp_path, 1), tmp_path / "altered", lambda tree, _: tree.update({part: value}))
+    with pytest.raises(CheckpointError):
+        Trainer.restore(folder)
 
 
 def test_a_run_folder_stands_for_its_last_checkpoint(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from support.runs import linear, two_agents
 from rlcore.errors import ConfigError
 from rlcore.policy_optimizer import StepResult, step_together
 from rlcore.progress import ROW_KEYS, Counters, EpisodeWindow, Iteration, make_row, measured
-from rlcore.results import RunFolder
+from rlcore.resolve import resolve
 from rlcore.sampling.episode import Episode
 from rlcore.stopping import StopRule
 from rlcore.trainer import Trainer
@@ -76,9 +76,9 @@ def test_a_stop_key_is_refused_only_once_every_policy_has_shown_its_statistics()
     # Seen once, it is known, also where a later complete row lacks it.
     rule.note([*ROW_KEYS, "a.kl", "b.loss"], complete=True)
     rule.check()
-    assert rule.seen == ["a.kl", "a.loss", "b.kl", "b.loss"]
+    assert rule.get_state() == {"seen": ["a.kl", "a.loss", "b.kl", "b.loss"], "complete": True}
     wrong = StopRule({"c.kl": 0.1})
-    wrong.note(rule.seen, complete=True)
+    wrong.set_state(rule.get_state())
     with pytest.raises(ConfigError, match=r"^stop\.c\.kl: rows have no such key, did you mean '.\.kl'\?$"):
         wrong.check()
 
@@ -194,5 +194,27 @@ def test_a_stop_key_that_no_row_has_ends_the_run_after_the_first(tmp_path: Any) 
     refused = pytest.raises(ConfigError, match=r"^stop\.enthropy: rows have no such key, did you mean 'entropy'\?$")
     with Trainer(config, out=tmp_path / "run") as trainer, refused:
         trainer.train()
-    run = RunFolder.open(tmp_path / "run")
-    assert [row["iteration"] for row in run.rows()] == [1] and run.checkpoints().iterations() == [1]
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_stop_key_that_no_row_has_is_refused_before_a_run_goes_on(tmp_path: Any) -> None:
+    with Trainer(linear({"stop.iteration": 1}), out=tmp_path / "run") as trainer:
+        trainer.train()
+    before = {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=r"^stop\.foo: rows have no such key"):
+        Trainer.restore(tmp_path / "run", overrides={"stop.foo": 3})
+    assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == before
+    with Trainer.restore(tmp_path / "run", overrides={"stop.entropy": -9}) as restored:
+        assert restored.train()["stop_reason"] == "iteration=1"
+
+
+def test_null_removes_a_stop_key(tmp_path: Any) -> None:
+    run = resolve(linear({"stop": {"iteration": 1, "env_steps": 5}}), overrides={"stop.env_steps": None})
+    assert run.config.stop == {"iteration": 1}
+    assert not any("env_steps" in line for line in run.provenance.lines(run.config))
+    with Trainer(run, out=tmp_path / "run") as trainer:
+        trainer.train()
+    changes = {"stop.iteration": None, "stop.updates": 2}
+    with Trainer.restore(tmp_path / "run", overrides=changes) as restored:
+        assert restored.config.stop == {"updates": 2}
+        assert restored.train()["stop_reason"] == "updates=2"

@@ -482,3 +482,89 @@ def test_seeds_of_the_optimizers_follow_from_the_runs() -> None:
     first = seeds()
     assert first == seeds() and first[0] != first[1]
     assert not set(first) & set(seeds(seed=6))
+
+
+@pytest.mark.parametrize("given", ["ppo", None, 3, ["ppo"]])
+def test_what_is_no_config(given: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^a config is a mapping with keys such as "):
+        Trainer(given)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    config = linear({"seed": np.int64(3), "stop.iteration": np.int32(1), "stop.env_steps": np.float32(1e6)})
+    with Trainer(
+        config | {"policy": {"gamma": np.float64(0.9)}, "env_settings": {"sutton_barto_reward": np.True_}}
+    ) as one:
+        assert one.config.seed == 3 and type(one.config.seed) is int
+        assert one.config.to_tree()["env_settings"] == {"sutton_barto_reward": True}
+        one.train()
+
+
+def test_a_closed_trainer_says_so(tmp_path: Path) -> None:
+    with Trainer(linear({"stop.iteration": 1})) as trainer:
+        trainer.train()
+    for call in (trainer.step, trainer.train, trainer.evaluate, lambda: trainer.save(tmp_path / "late")):
+        with pytest.raises(UserError, match=r"^the trainer is closed$"):
+            call()
+    trainer.close()
+
+
+def test_policies_without_policy_of_in_an_environment_without_names(tmp_path: Path) -> None:
+    with (
+        Trainer(linear({"policies": {"a": {}, "b": {}}}), out=tmp_path / "run") as trainer,
+        pytest.raises(UserError, match=r"^policy_of is missing: no policy bears the name of agent 0, .* a, b; "),
+    ):
+        trainer.train()
+
+
+def test_policy_of_to_a_policy_that_does_not_exist() -> None:
+    with pytest.raises(ConfigError, match=r"^policy_of: no policy c; there are: default$"):
+        resolve(linear({"policy_of": {"agent": "c"}}))
+    with (
+        Trainer(two_agents({"policy_of": lambda agent: "up"})) as trainer,
+        pytest.raises(UserError, match=r"^policy_of gave 'up' for agent 'left'; policies are: left, right$"),
+    ):
+        trainer.step()
+
+
+class StartsBadly(CountEnv):
+    """Is no environment at the first reset."""
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        raise OSError("no display")
+
+
+class Impatient:
+    """A hook that presses Ctrl-C twice before the first iteration."""
+
+    def run_start(self) -> None:
+        raise KeyboardInterrupt
+
+
+def test_nothing_is_left_of_a_run_that_never_began(tmp_path: Path) -> None:
+    with (
+        pytest.raises(EnvError, match="no display"),
+        Trainer(linear({"env": StartsBadly}), out=tmp_path / "run") as trainer,
+    ):
+        trainer.train()
+    run = tmp_path / "run"
+    assert not run.exists() or RunFolder.open(run).checkpoints().iterations() == [0]
+    with (
+        Trainer(linear(), out=tmp_path / "other", hooks=[Impatient()]) as trainer,
+        pytest.raises(KeyboardInterrupt),
+    ):
+        trainer.train()
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_run_at_its_stop_is_left_as_it_is(tmp_path: Path) -> None:
+    with Trainer(linear({"stop.iteration": 2}), out=tmp_path / "run") as trainer:
+        done = trainer.train()
+    folder = tmp_path / "run" / "checkpoints"
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+    for stop in (2, 1):
+        with Trainer.restore(tmp_path / "run", overrides={"stop.iteration": stop}) as restored:
+            again = restored.train()
+        assert again == done | {"stop_reason": f"iteration={stop}"}
+        now = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()}
+        assert now == before
