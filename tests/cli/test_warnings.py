@@ -1,4 +1,4 @@
-"""Warnings on the command line: one plain line each."""
+"""What code of others says or does on the command line: warnings are plain lines, and no end comes without a word."""
 
 from __future__ import annotations
 
@@ -41,3 +41,28 @@ def test_warnings_of_an_environment_are_plain_lines(rlcore, small, noisy):
     assert said[:2] == ["warning: the model is old", "warning: read the manual"]
     assert re.fullmatch(r"warning: overflow encountered in .*multiply \(RuntimeWarning, .*noisy_env.py:13\)", said[2])
     assert len(said) == 3 and "\x1b" not in done.stderr
+
+
+LEAVING = """
+import sys
+from rlcore.testing.environments import Count
+
+class Leaving(Count):
+    def poll(self, timeout):
+        sys.exit(3)
+
+class Interrupted(Count):
+    def poll(self, timeout):
+        raise KeyboardInterrupt
+"""
+
+
+def test_a_run_that_is_ended_from_within_says_so(rlcore, small, tmp_path, monkeypatch):
+    (tmp_path / "leaving_env.py").write_text(LEAVING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    done = rlcore("train", *small, "--env", "leaving_env:Leaving", "--stop", "iteration=1", "--out", "left")
+    assert done.exit_code == 3
+    assert f"the run was ended by sys.exit(3) in {tmp_path / 'leaving_env.py'}:7\n" in done.stderr
+    done = rlcore("train", *small, "--env", "leaving_env:Interrupted", "--stop", "iteration=1", "--out", "stopped")
+    assert done.exit_code == 130 and not (tmp_path / "stopped").exists()
+    assert done.stderr.rstrip().splitlines()[-1] == "stopped before anything was learnt; nothing is left of the run"
