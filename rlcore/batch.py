@@ -109,6 +109,11 @@ class SampleBatch:
         return from_table(OBS, self.rows)
 
     @property
+    def actions(self) -> Columns:
+        """The actions as acting returned them: one array, or ``{leaf: array}`` of a nested space."""
+        return from_table(ACTIONS, self.rows)
+
+    @property
     def last_obs(self) -> Columns:
         """The observation after the last row of each piece."""
         return from_table(LAST_OBS, self.cuts)

@@ -51,6 +51,10 @@ class EnvError(UserError):
     """An environment raised or broke its contract; names the environment, its index and the step."""
 
 
+class NoLegalActionError(EnvError):
+    """An action mask of an environment allows nothing."""
+
+
 class CheckpointError(UserError):
     """A checkpoint that is incomplete, too new, or asks for code to be run."""
 

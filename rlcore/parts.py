@@ -83,6 +83,8 @@ def _build_around(
         )
         for i, (policy_id, entry) in enumerate(run.policies.items())
     }
+    for spec in specs.values():
+        spec.announce()
     begun = {policy_id: _begin(spec, starts.get(policy_id)) for policy_id, spec in specs.items()}
     specs = {policy_id: spec for policy_id, (spec, _) in begun.items()}
     actors = {policy_id: actor for policy_id, (_, actor) in begun.items()}

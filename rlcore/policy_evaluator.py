@@ -111,6 +111,7 @@ class PolicyEvaluator:
                 *spaces[policy_id],
                 self.filters[policy_id],
                 check=ObservationCheck(raw_spaces[policy_id][0], self.env.name) if check_observations else None,
+                env_name=self.env.name,
             )
             for policy_id, policy in self.policies.items()
         }
@@ -409,6 +410,7 @@ def _resolve(
     if isinstance(source, type):
         given = config if isinstance(config, GraphConfig) else validate(source.Config, dict(config or {}))
         source = GraphSpec(source, *spaces, given, seed, env.model())
+        source.announce()
     if isinstance(source, GraphSpec):
         return source.build(), source
     return source, None

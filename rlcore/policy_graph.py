@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import pickle
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +25,16 @@ if TYPE_CHECKING:
     from rlcore.model import BatchedModel
     from rlcore.optim import UpdateRule
 
+LOGGER = logging.getLogger(__name__)
+
 Weights = dict[str, NDArray[Any]]
 State = tuple[NDArray[Any], ...]
 #: ``{agent_id: (policy_id, batch)}`` of the same slots and episodes.
 OtherAgents = Mapping[Any, tuple[str, SampleBatch]]
+
+
+class RemarkWarning(UserWarning):
+    """What a policy graph is given is likely not what was meant."""
 
 
 class GraphConfig(BaseModel):
@@ -78,6 +86,13 @@ class GradientOutput:
     stats: dict[str, float]
     td_error: NDArray[Any] | None = None
     stop: bool = False
+
+
+class Remark(NamedTuple):
+    """What a policy graph assumes of its spaces and a user should know; one that ``warns`` is likely a mistake."""
+
+    text: str
+    warns: bool = False
 
 
 class LearnOutput(NamedTuple):
@@ -190,6 +205,16 @@ class PolicyGraph(ABC):
         """Goes on from what ``get_state`` gave."""
 
     # -- what follows from it
+
+    @classmethod
+    def remarks(
+        cls,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+    ) -> list[Remark]:
+        """What it would assume of these spaces without being told: said once, when a run is built."""
+        return []
 
     def initial_state(self, n: int) -> State:
         """The recurrent state of ``n`` fresh episodes."""
@@ -342,6 +367,14 @@ class GraphSpec:
         if self.start is not None:
             graph.set_state(dict(self.start))
         return graph
+
+    def announce(self) -> None:
+        """Logs the graph's remarks on its spaces, and issues those that warn as a ``RemarkWarning``."""
+        for remark in self.graph.remarks(self.observation_space, self.action_space, self.config):
+            if remark.warns:
+                warnings.warn(remark.text, RemarkWarning, stacklevel=3)
+            else:
+                LOGGER.info(remark.text)
 
     def __getstate__(self) -> dict[str, Any]:
         packed = self.__dict__.get("_packed")

@@ -9,19 +9,23 @@ from rlcore.acting.distributions import (
     DiagonalGaussian,
     Distribution,
     Draw,
+    MultiCategorical,
     SquashedGaussian,
-    distribution_for,
-    mask_logits,
 )
+from rlcore.acting.masks import ACTION_MASK, ActionMask, mask_for, masked
 from rlcore.acting.networks import MLP, ModelConfig, init_mlp, layer_names, mlp_shapes, orthogonal
 from rlcore.acting.observations import FlatObs, with_batch_axis
+from rlcore.acting.products import Product, distribution_for
+from rlcore.acting.scaling import remarks_on
 from rlcore.acting.to_env import to_env
 from rlcore.policy_graph import Actor
 
 __all__ = [
+    "ACTION_MASK",
     "LOG_STD",
     "MLP",
     "PRE_TANH",
+    "ActionMask",
     "Actor",
     "ActorCriticActor",
     "Categorical",
@@ -30,16 +34,20 @@ __all__ = [
     "Draw",
     "FlatObs",
     "ModelConfig",
+    "MultiCategorical",
     "Postprocess",
+    "Product",
     "SquashedGaussian",
     "actor_critic_shapes",
     "distribution_for",
     "init_actor_critic",
     "init_mlp",
     "layer_names",
-    "mask_logits",
+    "mask_for",
+    "masked",
     "mlp_shapes",
     "orthogonal",
+    "remarks_on",
     "to_env",
     "with_batch_axis",
 ]

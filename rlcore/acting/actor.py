@@ -9,9 +9,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.distributions import Categorical, Distribution, distribution_for
+from rlcore.acting.distributions import Distribution
+from rlcore.acting.masks import mask_for, masked
 from rlcore.acting.networks import MLP, ModelConfig, init_mlp, mlp_shapes
 from rlcore.acting.observations import FlatObs
+from rlcore.acting.products import distribution_for
 from rlcore.batch import ACTION_LOGP, LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError, UserError
@@ -31,11 +33,11 @@ def actor_critic_shapes(
     squash: bool = False,
     value: bool = True,
 ) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the weights: ``policy.*``, ``policy.log_std`` for a Box, and ``value.*``."""
+    """The names and shapes of the weights: ``policy.*``, ``policy.log_std`` for Boxes, and ``value.*``."""
     size, distribution = FlatObs(observation_space).size, distribution_for(action_space, squash)
     shapes = mlp_shapes("policy", (size, *model.hidden, distribution.outputs))
-    if not isinstance(distribution, Categorical):
-        shapes[LOG_STD] = (distribution.outputs,)
+    if distribution.free:
+        shapes[LOG_STD] = (distribution.free,)
     return shapes | (mlp_shapes("value", (size, *model.hidden, 1)) if value else {})
 
 
@@ -51,12 +53,12 @@ def init_actor_critic(
 ) -> Weights:
     """The float32 weights that every framework starts from: orthogonal, gain 0.01 at the policy's end, 1 at the other.
 
-    ``log_std`` is where the state independent log standard deviation of a Gaussian starts.
+    ``log_std`` is where the state independent log standard deviations of Gaussians start.
     """
     size, distribution = FlatObs(observation_space).size, distribution_for(action_space, squash)
     weights = init_mlp("policy", (size, *model.hidden, distribution.outputs), 0.01, rng)
-    if not isinstance(distribution, Categorical):
-        weights[LOG_STD] = np.full(distribution.outputs, log_std, np.float32)
+    if distribution.free:
+        weights[LOG_STD] = np.full(distribution.free, log_std, np.float32)
     return weights | (init_mlp("value", (size, *model.hidden, 1), 1.0, rng) if value else {})
 
 
@@ -92,7 +94,8 @@ class ActorCriticActor:
         self._squash = squash
         self._value = value
         self._rho = rho
-        self._flatten = FlatObs(observation_space)
+        self._flatten = FlatObs(observation_space, model.scale)
+        self._mask = mask_for(observation_space, action_space)
         self._distribution: Distribution = distribution_for(action_space, squash)
         shapes = actor_critic_shapes(observation_space, action_space, model, squash=squash, value=value)
         missing = sorted(set(shapes) - set(weights))
@@ -123,14 +126,17 @@ class ActorCriticActor:
         explore: bool = True,
         rng: np.random.Generator,
     ) -> ActOutput:
-        """Actions for observations ``[n, ...]``; without ``explore`` the mode of the distribution."""
-        params = self.parameters(obs)
+        """Actions for observations ``[n, ...]``; without ``explore`` the mode of the distribution.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
+        params = masked(self._distribution, self._mask, self.parameters(obs), obs, rows)
         actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         extras[ACTION_LOGP] = logp
         return ActOutput(actions, (), extras)
 
     def parameters(self, obs: Columns) -> NDArray[np.float32]:
-        """The parameters of the action distribution, float32 ``[n, parameters]``."""
+        """The parameters of the action distribution, before any mask, float32 ``[n, parameters]``."""
         out = self._policy(self._flatten(obs))
         if self._log_std is None:
             return out

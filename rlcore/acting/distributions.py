@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array
+from rlcore.columns import Array, Columns
 from rlcore.errors import BatchError, SpaceError
 
 Float32 = NDArray[np.float32]
@@ -30,9 +29,9 @@ _BELOW_ONE = 1.0 - 2.0**-50
 
 
 class Draw(NamedTuple):
-    """``actions [n, ...]``, their log-probability float32 ``[n]``, and further row columns."""
+    """``actions [n, ...]`` (nested: ``{leaf: array}``), their log-probability float32 ``[n]``, and further columns."""
 
-    actions: Array
+    actions: Columns
     logp: Float32
     extras: dict[str, Array]
 
@@ -45,8 +44,19 @@ class Distribution(ABC):
 
     #: How many numbers describe one distribution.
     parameters: int
-    #: How many of them a network puts out; the rest are free parameters (the Gaussians' log standard deviations).
+    #: How many of them a network puts out: the first ones. The rest are free parameters.
     outputs: int
+    #: The number of options of each discrete choice, in order; none for a continuous distribution.
+    choices: tuple[int, ...] = ()
+    #: Which of the outputs are the logits of these options, in the same order.
+    logits: slice | NDArray[np.int64] = slice(0, 0)
+    #: The row columns that its draws bring along and its log-probabilities need.
+    extras: tuple[str, ...] = ()
+
+    @property
+    def free(self) -> int:
+        """How many parameters no network puts out: the log standard deviations of Gaussians."""
+        return self.parameters - self.outputs
 
     @abstractmethod
     def draw(self, params: Array, rng: np.random.Generator) -> Draw:
@@ -57,12 +67,23 @@ class Distribution(ABC):
         """The deterministic action of each row: the likeliest, of a squashed Gaussian the image of its mean."""
 
     @abstractmethod
-    def log_prob(self, params: Array, actions: Array, extras: Mapping[str, Array]) -> Float32:
+    def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         """Log-probability (density) of ``actions`` drawn with ``extras``, ``[n]``; bit by bit the draw's own."""
 
     @abstractmethod
     def entropy(self, params: Array) -> Float32:
         """Entropy in nats, ``[n]``."""
+
+    def masked(self, params: Array, allowed: Array) -> Array:
+        """``params`` with minus infinity as the logits of options that are not ``allowed``.
+
+        ``allowed`` is bool ``[n, sum(choices)]`` and leaves an option of every choice.
+        """
+        masked = params.copy()
+        logits = masked[:, self.logits]
+        logits[np.logical_not(allowed)] = -np.inf
+        masked[:, self.logits] = logits  # an index, unlike a slice, has made a copy
+        return masked
 
 
 class Categorical(Distribution):
@@ -73,6 +94,7 @@ class Categorical(Distribution):
 
     def __init__(self, n: int) -> None:
         self.parameters = self.outputs = n
+        self.choices, self.logits = (n,), slice(0, n)
 
     def draw(self, params: Array, rng: np.random.Generator) -> Draw:
         shifted = params - np.maximum.reduce(params, axis=1, keepdims=True)
@@ -86,10 +108,10 @@ class Categorical(Distribution):
         actions = params.argmax(axis=1)
         return Draw(actions, self.log_prob(params, actions, {}), {})
 
-    def log_prob(self, params: Array, actions: Array, extras: Mapping[str, Array]) -> Float32:
+    def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         shifted = params - np.maximum.reduce(params, axis=1, keepdims=True)
         total = np.add.accumulate(np.exp(shifted), axis=1, dtype=np.float64)[:, -1:]
-        return _chosen(shifted, total, actions)
+        return _chosen(shifted, total, one_array(actions))
 
     def entropy(self, params: Array) -> Float32:
         shifted = params - np.maximum.reduce(params, axis=1, keepdims=True)
@@ -109,18 +131,68 @@ def _chosen(shifted: Array, total: NDArray[np.float64], actions: Array) -> Float
     return np.asarray(logp, np.float32)
 
 
-def mask_logits(logits: Array, allowed: Array) -> Array:
-    """``logits`` with minus infinity where ``allowed`` (``[rows, n]``, bool or 0 and 1) is false.
+class MultiCategorical(Distribution):
+    """Independent choices, with ``nvec [*shape]`` options; logits ``[rows, sum(nvec)]``, those of one choice together.
 
-    Raises ``ValueError`` naming the first row without an allowed action.
+    Minus infinity marks an option that is not allowed. Actions are int64 ``[rows, *shape]`` from 0, choices in C order.
+    Draws invert the cumulative distributions at ``rng.random((rows, choices))``.
     """
-    allowed = np.asarray(allowed, bool)
-    if allowed.shape != logits.shape:
-        raise ValueError(f"the mask has shape {allowed.shape}, the logits {logits.shape}")
-    empty = ~allowed.any(axis=1)
-    if empty.any():
-        raise ValueError(f"row {int(empty.argmax())} has no legal action")
-    return np.where(allowed, logits, logits.dtype.type(-np.inf))
+
+    def __init__(self, nvec: Array) -> None:
+        self.shape = nvec.shape
+        self._sizes = np.asarray(nvec, np.int64).reshape(-1)
+        self._starts = np.cumsum(self._sizes) - self._sizes
+        self._last = self._starts + self._sizes - 1
+        self.parameters = self.outputs = int(self._sizes.sum())
+        self.choices, self.logits = tuple(self._sizes.tolist()), slice(0, self.outputs)
+
+    def draw(self, params: Array, rng: np.random.Generator) -> Draw:
+        shifted, weights, total = self._weighed(params)
+        cumulative = np.add.accumulate(weights, axis=1)
+        before = np.zeros_like(total)
+        before[:, 1:] = cumulative[:, self._last[:-1]]
+        # Exactly 0 until a choice's first option with a probability, and exactly ``end`` from its last one on.
+        cumulative -= self._by_option(before)
+        end = cumulative[:, self._last]
+        points = rng.random(total.shape) * (end * _BELOW_ONE)
+        passed = cumulative <= self._by_option(points)
+        actions = np.add.reduceat(passed, self._starts, axis=1, dtype=np.int64)
+        return Draw(actions.reshape(len(params), *self.shape), self._chosen(shifted, total, actions), {})
+
+    def mode(self, params: Array) -> Draw:
+        shifted, _, total = self._weighed(params)
+        # The first option that reaches its choice's maximum, which is 0 after the shift.
+        index = np.where(shifted == 0.0, np.arange(self.outputs), self.outputs)
+        actions = np.minimum.reduceat(index, self._starts, axis=1) - self._starts
+        return Draw(actions.reshape(len(params), *self.shape), self._chosen(shifted, total, actions), {})
+
+    def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
+        shifted, _, total = self._weighed(params)
+        return self._chosen(shifted, total, one_array(actions).reshape(len(params), len(self._sizes)))
+
+    def entropy(self, params: Array) -> Float32:
+        shifted, weights, total = self._weighed(params)
+        weighted = np.multiply(weights, shifted, out=np.zeros_like(weights), where=weights > 0.0)
+        by_choice = np.log(total) - np.add.reduceat(weighted, self._starts, axis=1) / total
+        return np.asarray(by_choice.sum(axis=1), np.float32)
+
+    def probabilities(self, params: Array) -> NDArray[np.float64]:
+        """float64 ``[rows, sum(nvec)]``, a sum of 1 over each choice; exactly 0 where an option is not allowed."""
+        _, weights, total = self._weighed(params)
+        return np.asarray(weights / self._by_option(total), np.float64)
+
+    def _weighed(self, params: Array) -> tuple[Array, NDArray[np.float64], NDArray[np.float64]]:
+        """Logits less their choice's maximum, their exponentials, and the sum of these by choice."""
+        shifted = params - self._by_option(np.maximum.reduceat(params, self._starts, axis=1))
+        weights = np.exp(shifted, dtype=np.float64)
+        return shifted, weights, np.add.reduceat(weights, self._starts, axis=1)
+
+    def _by_option(self, by_choice: Array) -> Array:
+        return np.repeat(by_choice, self._sizes, axis=1)
+
+    def _chosen(self, shifted: Array, total: NDArray[np.float64], actions: Array) -> Float32:
+        logits = shifted[np.arange(len(shifted))[:, None], self._starts + actions]
+        return np.asarray((logits - np.log(total)).sum(axis=1), np.float32)
 
 
 class DiagonalGaussian(Distribution):
@@ -143,8 +215,8 @@ class DiagonalGaussian(Distribution):
         flat = params[:, : self.outputs].astype(np.float32)
         return Draw(flat.reshape(len(flat), *self.shape), _normal_log_prob(params, flat), {})
 
-    def log_prob(self, params: Array, actions: Array, extras: Mapping[str, Array]) -> Float32:
-        return _normal_log_prob(params, actions.reshape(len(actions), -1))
+    def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
+        return _normal_log_prob(params, one_array(actions).reshape(len(params), self.outputs))
 
     def entropy(self, params: Array) -> Float32:
         log_std = params[:, self.outputs :]
@@ -161,6 +233,8 @@ class SquashedGaussian(Distribution):
 
     Raises ``SpaceError`` where a bound is infinite or a side of the box has no width.
     """
+
+    extras = (PRE_TANH,)
 
     def __init__(self, low: Array, high: Array) -> None:
         low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
@@ -183,7 +257,7 @@ class SquashedGaussian(Distribution):
     def mode(self, params: Array) -> Draw:
         return self._squash(params, params[:, : self.outputs].astype(np.float32))
 
-    def log_prob(self, params: Array, actions: Array, extras: Mapping[str, Array]) -> Float32:
+    def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         if PRE_TANH not in extras:
             raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
         return self._log_prob(params, extras[PRE_TANH])
@@ -231,16 +305,8 @@ def _log_slope_of_tanh(x: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(2.0 * (math.log(2.0) - size - np.log1p(np.exp(-2.0 * size))), np.float64)
 
 
-def distribution_for(action_space: gymnasium.Space[Any], squash: bool) -> Distribution:
-    """The distribution that acts in ``action_space``; ``squash`` chooses the squashed Gaussian for a Box.
-
-    Raises ``SpaceError`` naming the space where there is none.
-    """
-    if isinstance(action_space, gymnasium.spaces.Discrete):
-        return Categorical(int(action_space.n))
-    if isinstance(action_space, gymnasium.spaces.Box) and math.prod(action_space.shape) > 0:
-        if squash:
-            return SquashedGaussian(action_space.low, action_space.high)
-        return DiagonalGaussian(math.prod(action_space.shape), action_space.shape)
-    name = " ".join(str(action_space).split())
-    raise SpaceError(f"no action distribution for {name}; Discrete and Box are supported, flatten the others")
+def one_array(actions: Columns) -> Array:
+    """``actions`` of a plain space. ``BatchError`` where they are those of a nested one."""
+    if isinstance(actions, dict):
+        raise BatchError(f"expected the actions of a plain space, not the parts {', '.join(actions)}")
+    return actions

@@ -16,11 +16,16 @@ Float32 = NDArray[np.float32]
 
 
 class ModelConfig(GraphConfig):
-    """The model section of a policy's config: ``hidden`` layer sizes, their activation, units of an LSTM (0: none)."""
+    """The model section of a policy's config: ``hidden`` layer sizes, their activation, units of an LSTM (0: none).
+
+    ``scale`` says of parts of the observation, by dotted name (``obs`` where it has no parts), whether their bounds are
+    mapped to [0, 1]; without it that is done to uint8 images (:mod:`rlcore.acting.scaling`).
+    """
 
     hidden: tuple[PositiveInt, ...] = (64, 64)
     activation: Literal["tanh", "relu"] = "tanh"
     lstm: NonNegativeInt = 0
+    scale: dict[str, bool] = {}
 
 
 def layer_names(prefix: str, hidden: int) -> list[str]:

@@ -3,61 +3,88 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
+from rlcore.acting.masks import is_mask
+from rlcore.acting.refusals import refusal
+from rlcore.acting.scaling import scales
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
+
+Float32 = NDArray[np.float32]
 
 
 class FlatObs:
     """Flattens observations ``[n, ...]`` of a space to float32 ``[n, size]``; picklable.
 
-    Box, MultiBinary and MultiDiscrete leaves are cast and flattened in C order, Discrete leaves become one-hot; the
-    leaves of nested spaces stand side by side in the order of the space. Nothing is rescaled. The result may be the
-    observation's own memory.
+    Box and MultiBinary leaves are cast and flattened in C order, Discrete leaves and each component of MultiDiscrete
+    ones become one-hot; the leaves of nested spaces stand side by side in the order of the space. Images are divided by
+    255, and ``scale`` says otherwise by leaf (:mod:`rlcore.acting.scaling`). An action mask is no feature and left out
+    (:mod:`rlcore.acting.masks`). The result may be the observation's own memory.
 
-    Raises ``SpaceError`` for a space with other leaves.
+    Raises ``SpaceError`` for a space with other leaves, ``ConfigError`` for a ``scale`` that does not fit the space.
     """
 
-    def __init__(self, space: gymnasium.Space[Any]) -> None:
+    def __init__(self, space: gymnasium.Space[Any], scale: Mapping[str, bool] | None = None) -> None:
+        leaves = leaf_spaces(space)
+        self._names = frozenset(leaves)
+        self._scales = scales(space, scale or {})
         self._leaves: dict[str, tuple[tuple[int, ...], int]] = {}
-        self._one_hot: dict[str, tuple[int, int]] = {}
-        for leaf, child in leaf_spaces(space).items():
-            if isinstance(child, gymnasium.spaces.Discrete):
-                self._one_hot[leaf] = (int(child.start), int(child.n))
-                self._leaves[leaf] = ((), int(child.n))
-            elif isinstance(
-                child, gymnasium.spaces.Box | gymnasium.spaces.MultiBinary | gymnasium.spaces.MultiDiscrete
-            ):
+        # Of leaves that become one-hot: for each column the component that it reads and the value that sets it.
+        self._one_hot: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        for leaf, child in leaves.items():
+            if is_mask(leaf):
+                continue
+            if isinstance(child, spaces.Discrete):
+                self._add_one_hot(leaf, (), np.array([child.n]), np.array([child.start]))
+            elif isinstance(child, spaces.MultiDiscrete):
+                self._add_one_hot(leaf, child.shape, child.nvec, child.start)
+            elif isinstance(child, spaces.Box | spaces.MultiBinary):
                 self._leaves[leaf] = (tuple(child.shape), math.prod(child.shape))
             else:
-                raise SpaceError(f"cannot flatten observation {leaf or 'space'} {child} for a dense network")
+                raise refusal("observation", leaf, child)
         #: The number of columns.
         self.size = sum(width for _, width in self._leaves.values())
         if self.size == 0:
-            raise SpaceError(f"observation space {space} has nothing to see")
+            raise SpaceError(f"observation space {' '.join(str(space).split())} has nothing to see")
 
-    def __call__(self, obs: Columns) -> NDArray[np.float32]:
+    def _add_one_hot(self, leaf: str, shape: tuple[int, ...], nvec: Array, start: Array) -> None:
+        sizes = nvec.reshape(-1).astype(np.int64)
+        component = np.repeat(np.arange(len(sizes)), sizes)
+        first = np.cumsum(sizes) - sizes
+        value = np.arange(len(component)) - first[component] + start.reshape(-1).astype(np.int64)[component]
+        self._one_hot[leaf] = component, value
+        self._leaves[leaf] = (tuple(shape), len(component))
+
+    def __call__(self, obs: Columns) -> Float32:
         """float32 ``[n, size]``; ``ValueError`` where an array is not ``[n, *shape]`` of its leaf."""
         if not isinstance(obs, dict):
             return self._flatten("", obs)
-        if obs.keys() != self._leaves.keys():
-            raise ValueError(f"observations have leaves {sorted(obs)}, expected {sorted(self._leaves)}")
-        return np.concatenate([self._flatten(leaf, obs[leaf]) for leaf in self._leaves], axis=1)
+        if obs.keys() != self._names:
+            raise ValueError(f"observations have leaves {sorted(obs)}, expected {sorted(self._names)}")
+        parts = [self._flatten(leaf, obs[leaf]) for leaf in self._leaves]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def _flatten(self, leaf: str, array: Array) -> NDArray[np.float32]:
+    def _flatten(self, leaf: str, array: Array) -> Float32:
         if leaf not in self._leaves:
-            raise ValueError(f"one array was given for observations with leaves {sorted(self._leaves)}")
+            raise ValueError(f"one array was given for observations with leaves {sorted(self._names)}")
         shape, width = self._leaves[leaf]
         if array.shape[1:] != shape or array.ndim != len(shape) + 1:
             raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
         if leaf in self._one_hot:
-            start, n = self._one_hot[leaf]
-            return np.asarray(array[:, None] == np.arange(start, start + n), np.float32)
+            component, value = self._one_hot[leaf]
+            flat = array.reshape(len(array), math.prod(shape))
+            # One component needs no copy of itself for each of its values.
+            chosen = flat if flat.shape[1] == 1 else flat[:, component]
+            return np.asarray(chosen == value, np.float32)
+        if leaf in self._scales:
+            array = self._scales[leaf].apply(array.astype(np.float32, copy=False))
         return array.reshape(len(array), width).astype(np.float32, copy=False)
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
+from rlcore.acting.refusals import refusal
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
 
@@ -40,8 +41,16 @@ def _leaf_to_env(actions: Array, space: gymnasium.Space[Any]) -> Array:
         return np.asarray(actions + np.asarray(space.start, np.int64), space.dtype)
     if isinstance(space, gymnasium.spaces.Box):
         if np.issubdtype(space.dtype, np.floating):
-            return np.asarray(np.clip(actions.astype(space.dtype, copy=False), space.low, space.high))
+            # Clipped before it is cast: what float16 cannot hold would be infinite.
+            return np.clip(actions, *_bounds(space)).astype(space.dtype, copy=False)
         return np.clip(np.rint(actions), space.low, space.high).astype(space.dtype)
     if isinstance(space, gymnasium.spaces.MultiBinary):
         return actions.astype(space.dtype, copy=False)
-    raise SpaceError(f"there is no way to act in {space}")
+    raise refusal("action", "", space)
+
+
+def _bounds(space: gymnasium.spaces.Box) -> tuple[Array, Array]:
+    if space.dtype != np.float16:
+        return space.low, space.high
+    largest = np.finfo(np.float16).max
+    return np.maximum(space.low, -largest), np.minimum(space.high, largest)

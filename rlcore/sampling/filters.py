@@ -10,6 +10,8 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.masks import is_mask
+from rlcore.acting.scaling import is_image
 from rlcore.columns import Array, leaf_spaces
 from rlcore.errors import SpaceError
 
@@ -182,8 +184,11 @@ class MeanStd(ObservationFilter):
     """
 
     def __init__(self, space: gymnasium.Space[Any], clip: float = 10.0) -> None:
+        shown = " ".join(str(space).split())
         if not isinstance(space, gymnasium.spaces.Box):
-            raise SpaceError(f"filter mean_std normalises a Box, not {' '.join(str(space).split())}")
+            raise SpaceError(f"filter mean_std normalises a Box, not {shown}")
+        if is_image(space):
+            raise SpaceError(f"filter mean_std normalises no images: the model divides {shown} by 255 itself")
         self._clip = clip
         self._shape = space.shape
         self._statistics = RunningStatistics(space.shape)
@@ -258,13 +263,17 @@ def merge_deltas(deltas: Sequence[FilterDelta]) -> FilterDelta:
 
 
 def leaf_filters(kind: type[ObservationFilter], space: gymnasium.Space[Any]) -> dict[str, ObservationFilter]:
-    """A filter for each leaf of ``space``: of ``kind`` for its Boxes, none for leaves without a scale.
+    """A filter for each leaf of ``space``: of ``kind`` for its Boxes, none for leaves without a scale of their own.
 
-    Raises ``SpaceError`` where ``kind`` can handle none of the leaves.
+    Those are images, whose scale is known, action masks, and whatever is no Box. Raises ``SpaceError`` where ``kind``
+    can handle none of the leaves.
     """
     leaves = leaf_spaces(space)
-    if not any(isinstance(leaf, gymnasium.spaces.Box) for leaf in leaves.values()):
-        return {name: kind(leaf) for name, leaf in leaves.items()}
-    return {
-        name: kind(leaf) if isinstance(leaf, gymnasium.spaces.Box) else NoFilter(leaf) for name, leaf in leaves.items()
+    filtered = {
+        name
+        for name, leaf in leaves.items()
+        if isinstance(leaf, gymnasium.spaces.Box) and not is_image(leaf) and not is_mask(name)
     }
+    if not filtered:
+        return {name: kind(leaf) for name, leaf in leaves.items()}
+    return {name: kind(leaf) if name in filtered else NoFilter(leaf) for name, leaf in leaves.items()}

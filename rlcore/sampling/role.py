@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns
+from rlcore.errors import NoLegalActionError
 from rlcore.policy_graph import Actor, ActOutput, ActRows, PolicyGraph, State
 from rlcore.sampling.filters import ObservationFilter
 from rlcore.sampling.observation_check import ObservationCheck
@@ -27,10 +28,15 @@ class Role:
     filters: Mapping[str, ObservationFilter]
     version: int = 0
     check: ObservationCheck | None = None
+    #: For messages.
+    env_name: str = "environment"
 
     def act(self, obs: Columns, state: State, rows: ActRows, explore: bool, rng: np.random.Generator) -> ActOutput:
-        """Acts on raw observations."""
-        return self.policy.act(self.normalise(obs), state, rows=rows, explore=explore, rng=rng)
+        """Acts on raw observations. ``EnvError`` where a mask of the environment allows nothing."""
+        try:
+            return self.policy.act(self.normalise(obs), state, rows=rows, explore=explore, rng=rng)
+        except NoLegalActionError as error:
+            raise NoLegalActionError(f"environment '{self.env_name}', {error}") from None
 
     def normalise(self, obs: Columns) -> Columns:
         """``obs`` through the filters, with the statistics that hold for the whole fragment."""

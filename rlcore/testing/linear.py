@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, PositiveFloat
 
-from rlcore.acting import LOG_STD, Categorical, Distribution, FlatObs, distribution_for
+from rlcore.acting import LOG_STD, Distribution, FlatObs, distribution_for, mask_for, masked, remarks_on
 from rlcore.acting.rho import returns_to_go
-from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
-from rlcore.columns import Columns
+from rlcore.batch import ACTION_LOGP, ADVANTAGES, SampleBatch
+from rlcore.columns import Columns, take
 from rlcore.errors import NonFiniteError, UserError
 from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule, global_norm
@@ -31,12 +31,14 @@ from rlcore.policy_graph import (
     Pinned,
     PolicyGraph,
     Progress,
+    Remark,
     State,
     Weights,
     call_utility,
     check_weights,
 )
 from rlcore.schedule import NonNegativeSchedule, value_at
+from rlcore.testing.derivatives import by_parameters
 
 WEIGHT, BIAS = "policy.out.weight", "policy.out.bias"
 
@@ -60,7 +62,7 @@ class LinearPGConfig(GraphConfig):
 
 
 class LinearActor:
-    """Acts by ``features @ weight + bias``, the logits of a Discrete action or the mean of a Gaussian one."""
+    """Acts by ``features @ weight + bias``, the logits of discrete actions and the means of Gaussian ones."""
 
     lookahead = 0
 
@@ -72,6 +74,7 @@ class LinearActor:
         weights: Weights,
     ) -> None:
         self._flatten = FlatObs(observation_space)
+        self._mask = mask_for(observation_space, action_space)
         self._scale = np.float32(config.feature_scale)
         self._rho = functools.partial(returns_to_go, gamma=config.gamma, normalize=config.normalize_advantages)
         self._distribution: Distribution = distribution_for(action_space, squash=False)
@@ -89,8 +92,12 @@ class LinearActor:
         with np.errstate(over="ignore", invalid="ignore"):
             out = features @ self._weights[WEIGHT] + self._weights[BIAS]
         if LOG_STD in self._weights:
-            out = np.concatenate([out, np.broadcast_to(self._weights[LOG_STD], out.shape)], axis=1)
+            out = np.concatenate([out, np.broadcast_to(self._weights[LOG_STD], (len(out), self._distribution.free))], 1)
         return np.asarray(out, np.float32)
+
+    def allowed(self, obs: Columns) -> NDArray[np.bool_] | None:
+        """The flags of the action masks in observations ``[n, ...]``; None where there are none."""
+        return None if self._mask is None else self._mask.read(obs)
 
     def initial_state(self, n: int) -> State:
         """``()``: there is no recurrent state."""
@@ -105,8 +112,11 @@ class LinearActor:
         explore: bool = True,
         rng: np.random.Generator,
     ) -> ActOutput:
-        """Actions for observations ``[n, ...]``; without ``explore`` the likeliest."""
-        params = self.parameters(self.features(obs))
+        """Actions for observations ``[n, ...]``; without ``explore`` the likeliest.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
+        params = masked(self._distribution, self._mask, self.parameters(self.features(obs)), obs, rows)
         actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         return ActOutput(actions, (), {**extras, ACTION_LOGP: logp})
 
@@ -137,22 +147,21 @@ class LinearActor:
 
 
 class _Samples(NamedTuple):
-    """``features [n, f]``, ``actions [n, ...]``, ``advantages [n]``."""
+    """``features [n, f]``, ``actions [n, ...]``, ``advantages [n]``, the flags of masks ``[n, options]`` or None."""
 
     features: NDArray[np.float32]
-    actions: NDArray[Any]
+    actions: Columns
     advantages: NDArray[np.float32]
+    allowed: NDArray[np.bool_] | None
 
-
-class _Derivatives(NamedTuple):
-    """Of the loss of each row, by the outputs ``[n, k]`` and by the log standard deviations ``[n, k]``."""
-
-    by_outputs: NDArray[Any]
-    by_log_std: NDArray[Any] | None
+    def rows(self, units: NDArray[np.int64]) -> _Samples:
+        """Those at ``units``."""
+        allowed = None if self.allowed is None else self.allowed[units]
+        return _Samples(self.features[units], take(self.actions, units), self.advantages[units], allowed)
 
 
 class LinearPG(PolicyGraph):
-    """``numpy.pg``: for Discrete and Box actions. Statistics: ``policy_loss entropy loss grad_norm``.
+    """``numpy.pg``: for actions of any space that can be acted in. Statistics: ``policy_loss entropy loss grad_norm``.
 
     Episodes should be sampled whole: a piece that is cut off counts as if nothing came after it.
 
@@ -179,11 +188,20 @@ class LinearPG(PolicyGraph):
         self._distribution: Distribution = distribution_for(action_space, squash=False)
         size, outputs = FlatObs(observation_space).size, self._distribution.outputs
         self._weights: Weights = {WEIGHT: np.zeros((size, outputs), np.float32), BIAS: np.zeros(outputs, np.float32)}
-        if not isinstance(self._distribution, Categorical):
-            self._weights[LOG_STD] = np.full(outputs, self.config.initial_log_std, np.float32)
+        if self._distribution.free:
+            self._weights[LOG_STD] = np.full(self._distribution.free, self.config.initial_log_std, np.float32)
         self._env_steps = 0
         self._optimizer = self.update_rule().init(self._weights)
         self._actor = self.actor()
+
+    @classmethod
+    def remarks(
+        cls,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+    ) -> list[Remark]:
+        return remarks_on(observation_space, {})
 
     # -- acting
 
@@ -208,8 +226,10 @@ class LinearPG(PolicyGraph):
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[_Samples]:
-        """The features of the batch, its actions and advantages."""
-        return Pinned(_Samples(self._actor.features(batch.obs), batch[ACTIONS], batch[ADVANTAGES]), len(batch))
+        """The features of the batch, its actions and advantages, and what its masks allow."""
+        obs = batch.obs
+        samples = _Samples(self._actor.features(obs), batch.actions, batch[ADVANTAGES], self._actor.allowed(obs))
+        return Pinned(samples, len(batch))
 
     def gradients(
         self, batch: SampleBatch | Pinned[_Samples], units: NDArray[np.int64] | None = None
@@ -217,20 +237,19 @@ class LinearPG(PolicyGraph):
         """Of the mean of ``-log pi(a) * advantage - entropy_coeff * entropy`` (Williams 1992, equation 4)."""
         samples = (batch if isinstance(batch, Pinned) else self.pin(batch)).held
         if units is not None:
-            samples = _Samples(*(column[units] for column in samples))
+            samples = samples.rows(units)
         count = len(samples.advantages)
         if count == 0:
             raise UserError("there is no sample to learn from")
         params = self._actor.parameters(samples.features)
+        if samples.allowed is not None:
+            params = self._distribution.masked(params, samples.allowed)
         entropy_coeff = value_at(self.config.entropy_coeff, self._env_steps)
-        if isinstance(self._distribution, Categorical):
-            derivatives = _categorical(self._distribution, params, samples, entropy_coeff)
-        else:
-            derivatives = _gaussian(params, samples, entropy_coeff)
-        by_outputs = derivatives.by_outputs / count
+        slopes = by_parameters(self._distribution, params, samples.actions, samples.advantages, entropy_coeff) / count
+        by_outputs, by_log_std = np.split(slopes, [self._distribution.outputs], axis=1)
         gradients = {WEIGHT: samples.features.T @ by_outputs, BIAS: by_outputs.sum(0)}
-        if derivatives.by_log_std is not None:
-            gradients[LOG_STD] = derivatives.by_log_std.sum(0) / count
+        if LOG_STD in self._weights:
+            gradients[LOG_STD] = by_log_std.sum(0)
         log_probs = self._distribution.log_prob(params, samples.actions, {})
         policy_loss = -float(np.mean(log_probs * samples.advantages))
         entropy = float(self._distribution.entropy(params).mean())
@@ -286,25 +305,3 @@ class LinearPG(PolicyGraph):
             for name, value in state["optimizer"].items()
         }
         self._env_steps = int(state["env_steps"])
-
-
-def _categorical(
-    distribution: Categorical, logits: NDArray[Any], samples: _Samples, entropy_coeff: float
-) -> _Derivatives:
-    """With ``p`` the probabilities: ``(p - onehot(a)) * advantage``, and ``p * (log p + entropy)`` of the entropy."""
-    p = distribution.probabilities(logits)
-    by_logits = p * samples.advantages[:, None]
-    by_logits[np.arange(len(p)), samples.actions] -= samples.advantages
-    if entropy_coeff:
-        log_p = np.log(p, out=np.zeros_like(p), where=p > 0.0)
-        entropy = -(p * log_p).sum(1, keepdims=True)
-        by_logits += entropy_coeff * p * (log_p + entropy)
-    return _Derivatives(by_logits, None)
-
-
-def _gaussian(params: NDArray[Any], samples: _Samples, entropy_coeff: float) -> _Derivatives:
-    """With ``z`` the standardised action: ``-z / std * advantage``, ``(1 - z**2) * advantage``; the entropy's is -1."""
-    mean, log_std = np.split(params.astype(np.float64), 2, axis=1)
-    z = (samples.actions.reshape(len(mean), -1) - mean) * np.exp(-log_std)
-    weight = samples.advantages[:, None]
-    return _Derivatives(-z * np.exp(-log_std) * weight, (1.0 - z * z) * weight - entropy_coeff)

@@ -209,8 +209,8 @@ def test_is_an_actor_without_recurrent_state() -> None:
 def test_spaces_and_models_that_it_cannot_handle_are_refused() -> None:
     with pytest.raises(ConfigError, match="lstm"):
         ActorCriticActor(OBS, DISCRETE, ModelConfig(lstm=4), {})
-    with pytest.raises(SpaceError, match="MultiBinary"):
-        make(action_space=spaces.MultiBinary(2))
+    with pytest.raises(SpaceError, match="Sequence"):
+        make(action_space=spaces.Sequence(spaces.Discrete(2)))
     with pytest.raises(SpaceError, match="Text"):
         make(obs_space=spaces.Text(2))
 

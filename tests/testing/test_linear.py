@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlcore.batch import SampleBatch
+from rlcore.columns import to_table
 from rlcore.errors import NonFiniteError, SpaceError, UserError
 from rlcore.policy_graph import Actor, Progress
 from rlcore.registry import load
@@ -22,6 +23,8 @@ from rlcore.testing import LinearPG, TwoAgentEnv
 OBS = gymnasium.spaces.Box(-1.0, 1.0, (3,))
 DISCRETE = gymnasium.spaces.Discrete(4, start=2)
 BOX = gymnasium.spaces.Box(-1.0, 1.0, (2, 1))
+MULTI = gymnasium.spaces.MultiDiscrete([[2, 3], [1, 2]])
+MIXED = gymnasium.spaces.Dict(a=BOX, b=gymnasium.spaces.Tuple([MULTI, gymnasium.spaces.MultiBinary(2)]), c=BOX)
 
 
 def make(action_space: Any = DISCRETE, **config: Any) -> LinearPG:
@@ -44,7 +47,7 @@ def batch_of(graph: Any, rows: int = 12, seed: int = 0) -> SampleBatch:
     ends = np.arange(rows) == rows - 1
     table = {
         "obs": obs,
-        "actions": out.actions,
+        **to_table("actions", out.actions),
         "rewards": rng.standard_normal(rows).astype(np.float32),
         "terminated": ends,
         "truncated": np.zeros(rows, np.bool_),
@@ -64,7 +67,7 @@ def test_it_is_installed_under_its_name():
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from([DISCRETE, BOX]), st.integers(0, 100), st.sampled_from([0.0, 0.3]), st.booleans())
+@given(st.sampled_from([DISCRETE, BOX, MULTI, MIXED]), st.integers(0, 100), st.sampled_from([0.0, 0.3]), st.booleans())
 def test_gradients_are_those_of_the_loss(action_space, seed, entropy_coeff, normalise):
     graph = moved(make(action_space, entropy_coeff=entropy_coeff, normalize_advantages=normalise), seed)
     pinned = graph.pin(batch_of(graph, seed=seed))
@@ -188,8 +191,8 @@ def test_applying_gradients_is_what_the_update_rule_says():
 
 
 def test_what_it_cannot_do_is_refused():
-    with pytest.raises(SpaceError, match="MultiDiscrete"):
-        make(gymnasium.spaces.MultiDiscrete([2, 3]))
+    with pytest.raises(SpaceError, match="Sequence"):
+        make(gymnasium.spaces.Sequence(gymnasium.spaces.Discrete(2)))
     with pytest.raises(UserError, match="cpu only, not on cuda:0"):
         LinearPG(OBS, DISCRETE, LinearPG.Config(), rng=np.random.default_rng(0), devices=("cuda:0",))
     with pytest.raises(UserError, match="unknown weights nonsense"):

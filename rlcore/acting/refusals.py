@@ -1,0 +1,32 @@
+"""Why a space cannot be seen or acted in: one sentence that names the part, the reason, and what helps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import gymnasium
+from gymnasium import spaces
+
+from rlcore.errors import SpaceError
+
+_REASONS: Mapping[type, str] = {
+    spaces.Text: "texts have no fixed number of characters",
+    spaces.Sequence: "sequences have no fixed length",
+    spaces.Graph: "graphs have no fixed number of nodes",
+    spaces.OneOf: "which of its spaces holds changes from step to step",
+}
+
+
+def refusal(what: Literal["observation", "action"], leaf: str, space: gymnasium.Space[Any]) -> SpaceError:
+    """The error for ``leaf`` (``""`` where it is the whole space) that no network reads or no distribution acts in."""
+    reasons = [reason for kind, reason in _REASONS.items() if isinstance(space, kind)]
+    if isinstance(space, spaces.Box | spaces.MultiDiscrete):
+        reasons = ["it has no numbers"]
+    reason = reasons[0] if reasons else f"{type(space).__name__} is no space of Gymnasium's that rlcore knows"
+    verb = "seen" if what == "observation" else "acted in"
+    name = f"'{leaf}'" if leaf else "space"
+    return SpaceError(
+        f"{what} {name} {' '.join(str(space).split())} cannot be {verb}: {reason}; Box, Discrete, MultiDiscrete and "
+        "MultiBinary can, and Dict and Tuple of these; a wrapper has to turn it into one of them"
+    )
