@@ -143,4 +143,5 @@ def _nested(space: gymnasium.Space[Any], actions: Columns, single: bool, at: str
         parts = enumerate(space.spaces)
         return tuple(_nested(child, actions, single, column_name(at, str(i))) for i, child in parts)
     array = actions[at] if isinstance(actions, dict) else actions
-    return int(array) if single and isinstance(space, spaces.Discrete) else array
+    # Taking one row of a column of numbers gives a number, where a Box has arrays.
+    return int(array) if single and isinstance(space, spaces.Discrete) else np.asarray(array)

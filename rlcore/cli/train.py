@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from rlcore.cli.progress import say, watcher
+from rlcore.cli.progress import logs_said, say, watcher
 from rlcore.cli.running import run_to_the_end
 from rlcore.config import RunConfig
 from rlcore.config_text import parse_settings, read_config
@@ -74,7 +74,8 @@ def train(
     run = resolve(config, overrides=overrides, env_settings=not no_env_settings, source=source)
     out = out or default_folder(run.config)
     watch = watcher()
-    trainer = Trainer(run, hooks=[watch], out=out, start_from=start_from)
+    with logs_said():
+        trainer = Trainer(run, hooks=[watch], out=out, start_from=start_from)
     say(*run.provenance.lines(run.config), f"run folder: {out}")
     run_to_the_end(trainer, watch, out)
 
