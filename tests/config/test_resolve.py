@@ -89,7 +89,7 @@ def resolved(overrides: dict[str, Any] | None = None, *, env_settings: bool = Tr
 def test_the_recipe_lends_what_nobody_says() -> None:
     run = resolved()
     assert run.config.policy == {"learning_rate": 0.1, "gamma": 0.8, "epochs": 1}
-    assert run.config.model == {"hidden": [8], "activation": "tanh", "lstm": 0}
+    assert run.config.model == {"hidden": [8], "activation": "tanh", "lstm": 0, "scale": {}}
     assert run.config.optimizer.name == "resolving_one"
     assert run.config.optimizer.settings == {"size": 10, "speed": 2.0}
     assert (run.config.evaluators.count, run.config.evaluators.envs, run.config.evaluators.fragment) == (3, 4, 32)

@@ -132,17 +132,15 @@ def test_B093_squashed_mean_is_the_middle_of_the_box(build: Build, graph: type[P
 @pytest.mark.parametrize(
     "action_space",
     [
-        gymnasium.spaces.MultiDiscrete([[2, 3], [4, 5]]),
-        gymnasium.spaces.Tuple((gymnasium.spaces.Discrete(3), BOX)),
-        gymnasium.spaces.Dict(a=BOX),
-        gymnasium.spaces.MultiBinary(3),
+        gymnasium.spaces.Text(3),
+        gymnasium.spaces.Tuple((BOX, gymnasium.spaces.Sequence(DISCRETE))),
     ],
     ids=str,
 )
-def test_B096_other_action_spaces_are_refused_by_name(
+def test_B096_spaces_that_cannot_be_acted_in_are_refused_by_name(
     build: Build, graph: type[PolicyGraph], action_space: Any
 ) -> None:
-    with pytest.raises(SpaceError, match=type(action_space).__name__):
+    with pytest.raises(SpaceError, match=r"action (space Text|'1' Sequence).* cannot be acted in"):
         build(graph, action_space)
 
 

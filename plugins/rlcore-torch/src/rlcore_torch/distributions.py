@@ -5,9 +5,10 @@ Each is the counterpart of one of ``rlcore.acting``, which draws and says what t
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +18,8 @@ from torch import Tensor
 
 from rlcore import acting
 from rlcore.acting import PRE_TANH, Distribution
+from rlcore.acting.distributions import one_array
+from rlcore.columns import Columns, column_name
 from rlcore.errors import BatchError
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -33,19 +36,19 @@ class ActionDistribution(ABC):
     """A family of distributions over actions, evaluated from a policy network's output."""
 
     @abstractmethod
-    def taken(self, actions: NDArray[Any], extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         """Actions as the kernel draws them, with what it drew beside them, as ``evaluate`` takes them, ``[n, k]``."""
 
     @abstractmethod
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
-        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [k]``."""
+        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [free]``."""
 
 
 class Categorical(ActionDistribution):
-    """One of several choices by logits; ``actions`` int64 ``[n, 1]`` from 0."""
+    """One of several options by logits; ``actions`` int64 ``[n, 1]`` from 0."""
 
-    def taken(self, actions: NDArray[Any], extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        return np.asarray(actions, np.int64)[:, None]
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        return np.asarray(one_array(actions), np.int64)[:, None]
 
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         log_probs = torch.log_softmax(outputs, 1)
@@ -53,11 +56,45 @@ class Categorical(ActionDistribution):
         return Evaluated(log_probs.gather(1, actions), negative_entropy)
 
 
+class MultiCategorical(ActionDistribution):
+    """Independent choices with ``sizes`` options, whose logits stand side by side; ``actions`` int64 ``[n, choices]``.
+
+    Choices of one size that follow each other are computed together.
+    """
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
+        self.choices = len(sizes)
+        self.shapes = [(count, size) for size, count in runs]
+        self.widths = [size * count for size, count in runs]
+        self.counts = [count for _, count in runs]
+
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        array = one_array(actions)
+        return np.asarray(array, np.int64).reshape(len(array), self.choices)
+
+    def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
+        rows = len(outputs)
+        found = [
+            self._run(logits.reshape(rows, *shape), chosen)
+            for logits, shape, chosen in zip(
+                torch.split(outputs, self.widths, 1), self.shapes, torch.split(actions, self.counts, 1), strict=True
+            )
+        ]
+        return _together(found)
+
+    def _run(self, logits: Tensor, actions: Tensor) -> Evaluated:
+        log_probs = torch.log_softmax(logits, 2)
+        negative_entropy = torch.dot(log_probs.exp().view(-1), log_probs.view(-1))
+        return Evaluated(log_probs.gather(2, actions.unsqueeze(2)).sum(1), negative_entropy)
+
+
 class DiagonalGaussian(ActionDistribution):
     """Independent normals with means ``outputs [n, k]``; ``actions`` float32 ``[n, k]``, unbounded."""
 
-    def taken(self, actions: NDArray[Any], extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        return np.asarray(actions, np.float32).reshape(len(actions), -1)
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        array = one_array(actions)
+        return np.asarray(array, np.float32).reshape(len(array), math.prod(array.shape[1:]))
 
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         assert log_std is not None
@@ -85,7 +122,7 @@ class SquashedGaussian(ActionDistribution):
         self.nodes = torch.tensor(nodes, dtype=torch.float32)
         self.weights = torch.tensor(weights / weights.sum(), dtype=torch.float32)
 
-    def taken(self, actions: NDArray[Any], extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
         if PRE_TANH not in extras:
             raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
         return self.normal.taken(extras[PRE_TANH], extras)
@@ -105,8 +142,82 @@ def _log_slope_of_tanh(x: Tensor) -> Tensor:
     return 2.0 * (math.log(2.0) - x - torch.nn.functional.softplus(-2.0 * x))
 
 
+class Part(NamedTuple):
+    """A part of a :class:`Product`: its leaf, its distribution and the numbers of columns that are its own."""
+
+    leaf: str
+    distribution: ActionDistribution
+    kernel: Distribution
+    actions: int
+
+
+class Product(ActionDistribution):
+    """Independent parts of a nested action. ``actions`` are those of the parts side by side, ``[n, k]``.
+
+    They are int64 where all parts are discrete; else float32, which holds the index of any action that a network has an
+    output for.
+    """
+
+    def __init__(self, distribution: acting.Product) -> None:
+        self.parts = [
+            Part(leaf, counterpart(part), part, len(part.choices) or part.outputs)
+            for leaf, part in distribution.parts.items()
+        ]
+        self.outputs = [part.kernel.outputs for part in self.parts]
+        self.free = [part.kernel.free for part in self.parts]
+        self.actions = [part.actions for part in self.parts]
+
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        assert isinstance(actions, dict)
+        missing = [
+            column_name(name, part.leaf)
+            for part in self.parts
+            for name in part.kernel.extras
+            if column_name(name, part.leaf) not in extras
+        ]
+        if missing:
+            raise BatchError(f"the log-probability of these actions needs the columns {', '.join(missing)}")
+        columns = [
+            part.distribution.taken(
+                actions[part.leaf], {name: extras[column_name(name, part.leaf)] for name in part.kernel.extras}
+            )
+            for part in self.parts
+        ]
+        discrete = all(column.dtype == np.int64 for column in columns)
+        return np.concatenate(columns, axis=1, dtype=np.int64 if discrete else np.float32, casting="unsafe")
+
+    def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
+        free = torch.split(log_std, self.free) if log_std is not None else [None] * len(self.parts)
+        found = []
+        own_outputs, own_actions = torch.split(outputs, self.outputs, 1), torch.split(actions, self.actions, 1)
+        for part, own, own_free, taken in zip(self.parts, own_outputs, free, own_actions, strict=True):
+            taken = taken.long() if part.kernel.choices else taken
+            found.append(part.distribution.evaluate(own, own_free, taken))
+        return _together(found)
+
+
+def _together(found: Sequence[Evaluated]) -> Evaluated:
+    """Of independent actions: log-probabilities and entropies add up."""
+    log_probs, negative_entropy = found[0]
+    for own in found[1:]:
+        log_probs, negative_entropy = log_probs + own.log_probs, negative_entropy + own.negative_entropy
+    return Evaluated(log_probs, negative_entropy)
+
+
+def without(outputs: Tensor, forbidden: Tensor | None) -> Tensor:
+    """``outputs [n, k]`` where the logits ``forbidden``, bool ``[n, k]``, have no probability.
+
+    They get the lowest number that there is: from minus infinity entropies and gradients would be NaN.
+    """
+    return outputs if forbidden is None else outputs.masked_fill(forbidden, torch.finfo(outputs.dtype).min)
+
+
 def counterpart(distribution: Distribution) -> ActionDistribution:
     """The torch form of a distribution of the kernel. ``TypeError`` for one that has none."""
+    if isinstance(distribution, acting.Product):
+        return Product(distribution)
+    if isinstance(distribution, acting.MultiCategorical):
+        return MultiCategorical(distribution.choices)
     if isinstance(distribution, acting.Categorical):
         return Categorical()
     if isinstance(distribution, acting.SquashedGaussian):

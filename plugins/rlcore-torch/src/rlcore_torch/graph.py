@@ -16,15 +16,14 @@ from torch import Tensor
 
 from rlcore.acting import (
     ActorCriticActor,
-    Distribution,
     FlatObs,
     ModelConfig,
     actor_critic_shapes,
-    distribution_for,
     init_actor_critic,
+    remarks_on,
 )
 from rlcore.acting.actor import Postprocess
-from rlcore.batch import ACTION_LOGP, ACTIONS, LAST_VALUE, OBS, VF_PREDS, SampleBatch
+from rlcore.batch import LAST_VALUE, OBS, VF_PREDS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError, NonFiniteError, UserError
 from rlcore.model import BatchedModel
@@ -40,16 +39,18 @@ from rlcore.policy_graph import (
     Pinned,
     PolicyGraph,
     Progress,
+    Remark,
     State,
     Weights,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
+from rlcore_torch.actions import Actions
 from rlcore_torch.capture import Differentiator
 from rlcore_torch.columns import Minibatch, pin_columns, select
 from rlcore_torch.constants import Constants
 from rlcore_torch.devices import limit_threads, torch_devices
-from rlcore_torch.distributions import Evaluated, counterpart
+from rlcore_torch.distributions import Evaluated
 from rlcore_torch.model import TwinMLP
 from rlcore_torch.optimizers import optimizer_for
 from rlcore_torch.parameters import FlatParameters, write
@@ -121,12 +122,11 @@ class TorchPolicyGraph(PolicyGraph):
         self._env_steps = 0
         if own.model.lstm:
             raise ConfigError("model: lstm is not supported by this policy")
-        self._flatten = FlatObs(observation_space)
-        self._distribution: Distribution = distribution_for(action_space, squash)
-        self._evaluation = counterpart(self._distribution)
+        self._flatten = FlatObs(observation_space, own.model.scale)
+        self._devices = torch_devices(devices)
+        self._actions = Actions(observation_space, action_space, squash, self._devices[0])
         shapes = actor_critic_shapes(observation_space, action_space, own.model, squash=squash, value=self.has_value)
         self._model = TwinMLP(shapes, len(own.model.hidden), own.model.activation)
-        self._devices = torch_devices(devices)
         self._replicas = [FlatParameters(self._model.layout, device) for device in self._devices]
         self._parameters = self._replicas[0]
         limit_threads(self._devices, len(self._parameters.values))
@@ -147,6 +147,16 @@ class TorchPolicyGraph(PolicyGraph):
                 log_std=own.initial_log_std,
             )
         )
+
+    @classmethod
+    def remarks(
+        cls,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+    ) -> list[Remark]:
+        assert isinstance(config, TorchConfig)
+        return remarks_on(observation_space, config.model.scale)
 
     # -- what a policy graph of this package gives
 
@@ -197,16 +207,12 @@ class TorchPolicyGraph(PolicyGraph):
         explore: bool = True,
         rng: np.random.Generator,
     ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it."""
+        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
         heads = self._model(self._parameters.leaves, self._observed(obs))
-        outputs = heads.policy.cpu().numpy()
-        if heads.log_std is not None:
-            outputs = np.concatenate([outputs, np.broadcast_to(heads.log_std.cpu().numpy(), outputs.shape)], axis=1)
-        actions, _, extras = self._distribution.draw(outputs, rng) if explore else self._distribution.mode(outputs)
-        taken = torch.tensor(self._evaluation.taken(actions, extras), device=self._devices[0])
-        log_probs = self._evaluation.evaluate(heads.policy, heads.log_std, taken).log_probs
-        extras[ACTION_LOGP] = log_probs[:, 0].cpu().numpy()
-        return ActOutput(actions, (), extras)
+        return self._actions.choose(heads, obs, rows, explore, rng)
 
     def _observed(self, obs: Columns) -> Tensor:
         return torch.tensor(self._flatten(obs), device=self._devices[0])
@@ -244,7 +250,7 @@ class TorchPolicyGraph(PolicyGraph):
         """Copies of the columns that the loss reads, on every device."""
         columns = {name: batch[name] for name in self.loss_columns()}
         columns[OBS] = self._flatten(batch.obs)
-        columns[ACTIONS] = self._evaluation.taken(batch[ACTIONS], batch.rows)
+        columns |= self._actions.columns(batch)
         return Pinned(pin_columns(columns, self._devices), len(batch))
 
     def learn(
@@ -313,8 +319,7 @@ class TorchPolicyGraph(PolicyGraph):
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         """The terms of the loss, ``[terms]``; no gradient flows through those that are not ``in_loss``."""
         heads = self._model(leaves, inputs[OBS])
-        evaluated = self._evaluation.evaluate(heads.policy, heads.log_std, inputs[ACTIONS])
-        terms = self.loss(evaluated, heads.values, inputs)
+        terms = self.loss(self._actions.evaluate(heads, inputs), heads.values, inputs)
         totals = [terms[name] for name in self.coefficients()]
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
 

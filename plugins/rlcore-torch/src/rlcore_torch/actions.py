@@ -1,0 +1,85 @@
+"""How a policy graph acts in its action space, from what its networks put out: draws, masks, log-probabilities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from rlcore.acting import Distribution, distribution_for, mask_for
+from rlcore.batch import ACTION_LOGP, ACTIONS, SampleBatch
+from rlcore.columns import Columns
+from rlcore.policy_graph import ActOutput, ActRows
+from rlcore_torch.columns import Minibatch
+from rlcore_torch.distributions import Evaluated, counterpart, without
+from rlcore_torch.model import Heads
+
+#: The column of a minibatch that says which logits an action mask forbids, bool ``[n, outputs]``.
+FORBIDDEN = "forbidden"
+
+
+class Actions:
+    """The kernel's distribution for an action space, its torch form, and the reader of masks where there are any.
+
+    Raises ``SpaceError`` for a space that cannot be acted in, and for masks that do not fit it.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        squash: bool,
+        device: torch.device,
+    ) -> None:
+        self._distribution: Distribution = distribution_for(action_space, squash)
+        self._evaluation = counterpart(self._distribution)
+        self._mask = mask_for(observation_space, action_space)
+        self._device = device
+
+    def choose(
+        self, heads: Heads, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
+    ) -> ActOutput:
+        """Actions for observations ``[n, ...]``, with ``action_logp`` as the loss computes it.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
+        params = _parameters(heads)
+        minibatch: Minibatch = {}
+        if self._mask is not None:
+            allowed = self._mask.legal(obs, rows)
+            params = self._distribution.masked(params, allowed)
+            minibatch[FORBIDDEN] = torch.tensor(self._forbidden(allowed), device=self._device)
+        actions, _, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        minibatch[ACTIONS] = torch.tensor(self._evaluation.taken(actions, extras), device=self._device)
+        extras[ACTION_LOGP] = self.evaluate(heads, minibatch).log_probs[:, 0].cpu().numpy()
+        return ActOutput(actions, (), extras)
+
+    def columns(self, batch: SampleBatch) -> dict[str, NDArray[Any]]:
+        """What ``evaluate`` reads of a batch: its actions and, where there are masks, what they forbid."""
+        columns = {ACTIONS: self._evaluation.taken(batch.actions, batch.rows)}
+        if self._mask is not None:
+            columns[FORBIDDEN] = self._forbidden(self._mask.read(batch.obs))
+        return columns
+
+    def evaluate(self, heads: Heads, minibatch: Minibatch) -> Evaluated:
+        """Log-probabilities and entropy of a minibatch with these columns."""
+        outputs = without(heads.policy, minibatch.get(FORBIDDEN))
+        return self._evaluation.evaluate(outputs, heads.log_std, minibatch[ACTIONS])
+
+    def _forbidden(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Flags of options as flags of outputs: those of continuous actions are never forbidden."""
+        forbidden = np.zeros((len(allowed), self._distribution.outputs), np.bool_)
+        forbidden[:, self._distribution.logits] = ~allowed
+        return forbidden
+
+
+def _parameters(heads: Heads) -> NDArray[np.float32]:
+    """The parameters of the kernel's distribution, before any mask, ``[n, parameters]``."""
+    outputs = heads.policy.cpu().numpy()
+    if heads.log_std is None:
+        return outputs
+    log_std = heads.log_std.cpu().numpy()
+    return np.concatenate([outputs, np.broadcast_to(log_std, (len(outputs), len(log_std)))], axis=1)
