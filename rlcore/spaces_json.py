@@ -56,7 +56,8 @@ def _map_lists(function: Callable[[Any], Any], tree: Any) -> Any:
 
 def _read_box(tree: Mapping[str, Any]) -> Space:
     dtype, shape = np.dtype(tree["dtype"]), tuple(tree["shape"])
-    low, high = (np.asarray(_map_lists(_read_number, tree[key])).astype(dtype) for key in ("low", "high"))
+    # The dtype at once: large integers would pass through floats otherwise.
+    low, high = (np.asarray(_map_lists(_read_number, tree[key]), dtype) for key in ("low", "high"))
     return spaces.Box(np.broadcast_to(low, shape), np.broadcast_to(high, shape), shape, dtype.type)
 
 

@@ -99,13 +99,23 @@ class ActionMask:
             fine = np.logical_or.reduceat(allowed, self._starts, axis=1).all(axis=1)
         if not fine.all():
             row = int(fine.argmin())
-            which = ""
-            if len(self._starts) > 1:
-                by_choice = np.logical_or.reduceat(allowed[row], self._starts)
-                which = f" for choice {int(by_choice.argmin())} of {len(self._starts)}"
-            where = f"slot {rows.slot[row]}, step {rows.t[row]} of its episode" if rows is not None else f"row {row}"
-            raise NoLegalActionError(f"{where}: '{ACTION_MASK}' leaves no legal action{which}")
+            raise NoLegalActionError(
+                f"{_position(row, rows)}: '{ACTION_MASK}' leaves no legal action{self._which(allowed[row])}"
+            )
         return allowed
+
+    def _which(self, allowed: NDArray[np.bool_]) -> str:
+        if len(self._starts) == 1:
+            return ""
+        by_choice = np.logical_or.reduceat(allowed, self._starts)
+        return f" for choice {int(by_choice.argmin())} of {len(self._starts)}"
+
+
+def _position(row: int, rows: ActRows | None) -> str:
+    if rows is None:
+        return f"row {row}"
+    agent = f", agent {str(rows.agent_id[row])!r}" if rows.agent_id.dtype.kind in "OU" else ""
+    return f"slot {rows.slot[row]}{agent}, step {rows.t[row]} of its episode"
 
 
 def mask_for(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> ActionMask | None:

@@ -18,12 +18,16 @@ _REASONS: Mapping[type, str] = {
 }
 
 
+def reason_against(space: gymnasium.Space[Any]) -> str:
+    """Why arrays of one shape cannot hold elements of ``space``, in a few words."""
+    reasons = [reason for kind, reason in _REASONS.items() if isinstance(space, kind)]
+    return reasons[0] if reasons else f"{type(space).__name__} is no space of Gymnasium's that rlcore knows"
+
+
 def refusal(what: Literal["observation", "action"], leaf: str, space: gymnasium.Space[Any]) -> SpaceError:
     """The error for ``leaf`` (``""`` where it is the whole space) that no network reads or no distribution acts in."""
-    reasons = [reason for kind, reason in _REASONS.items() if isinstance(space, kind)]
-    if isinstance(space, spaces.Box | spaces.MultiDiscrete):
-        reasons = ["it has no numbers"]
-    reason = reasons[0] if reasons else f"{type(space).__name__} is no space of Gymnasium's that rlcore knows"
+    empty = isinstance(space, spaces.Box | spaces.MultiDiscrete)
+    reason = "it has no numbers" if empty else reason_against(space)
     verb = "seen" if what == "observation" else "acted in"
     name = f"'{leaf}'" if leaf else "space"
     return SpaceError(

@@ -299,5 +299,5 @@ def test_an_empty_action_space_is_refused() -> None:
 
 def test_B092_the_part_that_cannot_be_squashed_is_named() -> None:
     space = spaces.Dict(free=spaces.Box(-np.inf, np.inf, (1,)), tight=spaces.Box(-1, 1, (1,)))
-    with pytest.raises(SpaceError, match="^action free Box.*cannot rescale an unbounded box"):
+    with pytest.raises(SpaceError, match=r"^action free Box.*cannot rescale an unbounded box"):
         distribution_for(space, squash=True)

@@ -45,7 +45,7 @@ def test_B110_other_shapes_are_refused_never_broadcast(given: tuple[int, ...]) -
 
 
 def test_spaces_without_numbers_are_refused() -> None:
-    with pytest.raises(SpaceError, match="^observation 'note' Text.*cannot be seen: texts have no fixed number"):
+    with pytest.raises(SpaceError, match=r"^observation 'note' Text.*cannot be seen: texts have no fixed number"):
         FlatObs(spaces.Dict(note=spaces.Text(4)))
     with pytest.raises(SpaceError, match="nothing to see"):
         FlatObs(spaces.Box(0, 1, (0,)))

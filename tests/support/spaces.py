@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -121,14 +122,13 @@ class Mirror(gymnasium.Env[Any, Any]):
     """
 
     def __init__(self, observed: Space, acted: Space) -> None:
-        self.observation_space = observed
-        self.action_space = acted
+        # Copies: the random numbers of spaces are this environment's own.
+        self.observation_space, self.action_space = copy.deepcopy(observed), copy.deepcopy(acted)
         self.received: list[Any] = []
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
         super().reset(seed=seed)
-        if seed is not None:
-            self.observation_space.seed(seed)
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
         self.t = 0
         return self.observation_space.sample(), {}
 
@@ -137,3 +137,8 @@ class Mirror(gymnasium.Env[Any, Any]):
         self.received.append(action)
         self.t += 1
         return self.observation_space.sample(), 1.0, self.t == 5, False, {}
+
+
+def mirror(observed: str, acted: str) -> Mirror:
+    """The environment of two named spaces, for configs that are written down."""
+    return Mirror(OBSERVATIONS[observed], ACTIONS[acted])

@@ -331,14 +331,20 @@ SPACES: list[Space[Any]] = [
     Box(0, 255, (84, 84, 4), np.uint8),
     Box(0.0, 1.0, (), np.float32),
     Box(-1, 1, (0,), np.float32),
+    Box(0, 2**64 - 1, (2,), np.uint64),
+    Box(np.array([0, 1], np.uint64), np.array([1, 2**64 - 1], np.uint64), dtype=np.uint64),
+    Box(np.array([-1.5, -np.inf], np.float16), np.array([0.1, 7], np.float16), dtype=np.float16),
+    Box(0, 1, (2, 2), np.bool_),
     Box(np.iinfo(np.int64).min, np.iinfo(np.int64).max, (2,), np.int64),
     Discrete(5),
     Discrete(3, start=-2, dtype=np.int32),
     MultiDiscrete([[2, 3], [4, 5]]),
     MultiDiscrete(np.array([2, 3], np.int32), dtype=np.int32, start=np.array([1, -1], np.int32)),
+    MultiDiscrete([[2, 3], [4, 5]], start=[[-9, 0], [1, 7]]),
     MultiBinary(4),
     MultiBinary([2, 3]),
     Dict(z=Box(0, 1, (1,)), a=Tuple([Discrete(2), Dict(x=MultiBinary(1))])),
+    Dict([("z", Discrete(2)), ("a", Dict(action_mask=Box(0, 1, (2, 2), np.int8)))]),
 ]
 
 

@@ -9,6 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.refusals import reason_against
 from rlcore.columns import Columns, leaf_spaces
 from rlcore.env import Spaces
 from rlcore.errors import SpaceError
@@ -26,8 +27,8 @@ def check_spaces(observation_space: Any, action_space: Any, name: str) -> Spaces
             if child.shape is None or child.dtype is None or child.dtype.kind not in "biuf":
                 raise SpaceError(
                     f"{name}: its {which}{f' has the part {leaf!r}' if leaf else ' is'} {child}, which numpy columns "
-                    "cannot hold; a wrapper has to turn it into Box, Discrete, MultiDiscrete or MultiBinary, or Dict "
-                    "or Tuple of these"
+                    f"cannot hold: {reason_against(child)}; a wrapper has to turn it into Box, Discrete, MultiDiscrete "
+                    "or MultiBinary, or Dict or Tuple of these"
                 )
         if len(leaf_spaces(space)) < len(leaves):
             raise SpaceError(f"{name}: two parts of its {which} have the same dotted name; rename keys with a dot")

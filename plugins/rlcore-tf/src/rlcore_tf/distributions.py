@@ -5,8 +5,10 @@ Each is the counterpart of one of ``rlcore.acting``, which draws and says what t
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +16,8 @@ from numpy.typing import NDArray
 
 from rlcore import acting
 from rlcore.acting import PRE_TANH, Distribution
-from rlcore.batch import ACTIONS, SampleBatch
+from rlcore.acting.distributions import one_array
+from rlcore.columns import Columns, column_name
 from rlcore.errors import BatchError
 from rlcore_tf.backend import tf
 
@@ -31,32 +34,61 @@ class Evaluated(NamedTuple):
 class ActionDistribution(ABC):
     """A family of distributions over actions, evaluated from a policy network's output."""
 
-    #: TensorFlow's dtype and, without the rows, shape of what ``taken`` gives.
+    #: TensorFlow's dtype and, without the rows, shape of what ``taken`` gives: ``[n, *shape]``.
     dtype: Any
     shape: tuple[int, ...]
 
     @abstractmethod
-    def taken(self, batch: SampleBatch) -> NDArray[Any]:
-        """The actions of a batch as ``evaluate`` takes them, ``[n, *shape]``."""
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        """Actions as the kernel draws them, with what it drew beside them, as ``evaluate`` takes them."""
 
     @abstractmethod
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
-        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [k]``."""
+        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [free]``."""
 
 
 class Categorical(ActionDistribution):
-    """One of several choices by logits; ``actions`` int64 ``[n]`` from 0."""
+    """One of several options by logits; ``actions`` int64 ``[n]`` from 0."""
 
     dtype = tf.int64
     shape = ()
 
-    def taken(self, batch: SampleBatch) -> NDArray[Any]:
-        return np.asarray(batch[ACTIONS], np.int64)
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        return np.asarray(one_array(actions), np.int64)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         log_probs = tf.nn.log_softmax(outputs)
         entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=1)
         return Evaluated(tf.gather(log_probs, actions, batch_dims=1), tf.reduce_mean(entropy))
+
+
+class MultiCategorical(ActionDistribution):
+    """Independent choices with ``sizes`` options, whose logits stand side by side; ``actions`` int64 ``[n, choices]``.
+
+    Choices of one size that follow each other are computed together.
+    """
+
+    dtype = tf.int64
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self.runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
+        self.shape = (len(sizes),)
+
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        array = one_array(actions)
+        return np.asarray(array, np.int64).reshape(len(array), *self.shape)
+
+    def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
+        found = []
+        option = choice = 0
+        for size, count in self.runs:
+            logits = tf.reshape(outputs[:, option : option + size * count], (-1, count, size))
+            log_probs = tf.nn.log_softmax(logits)
+            chosen = tf.gather(log_probs, actions[:, choice : choice + count], batch_dims=2)
+            entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=[1, 2])
+            found.append(Evaluated(tf.reduce_sum(chosen, axis=1), tf.reduce_mean(entropy)))
+            option, choice = option + size * count, choice + count
+        return _together(found)
 
 
 class DiagonalGaussian(ActionDistribution):
@@ -67,8 +99,9 @@ class DiagonalGaussian(ActionDistribution):
     def __init__(self, k: int) -> None:
         self.shape = (k,)
 
-    def taken(self, batch: SampleBatch) -> NDArray[Any]:
-        return np.asarray(batch[ACTIONS], np.float32).reshape(len(batch), -1)
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        array = one_array(actions)
+        return np.asarray(array, np.float32).reshape(len(array), *self.shape)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         scaled = (actions - outputs) * tf.exp(-log_std)
@@ -95,10 +128,10 @@ class SquashedGaussian(DiagonalGaussian):
         self.nodes = nodes.astype(np.float32)
         self.weights = (weights / weights.sum()).astype(np.float32)
 
-    def taken(self, batch: SampleBatch) -> NDArray[Any]:
-        if PRE_TANH not in batch:
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        if PRE_TANH not in extras:
             raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
-        return np.asarray(batch[PRE_TANH], np.float32)
+        return np.asarray(extras[PRE_TANH], np.float32)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         inner = super().evaluate(outputs, log_std, actions)
@@ -115,8 +148,64 @@ def _log_slope_of_tanh(x: Any) -> Any:
     return 2.0 * (math.log(2.0) - x - tf.math.softplus(-2.0 * x))
 
 
+class Product(ActionDistribution):
+    """Independent parts of a nested action. ``actions`` are those of the parts side by side, ``[n, k]``.
+
+    They are int64 where all parts are discrete; else float32, which holds the index of any action that a network has an
+    output for.
+    """
+
+    def __init__(self, distribution: acting.Product) -> None:
+        self.kernel = distribution
+        self.parts = {leaf: counterpart(part) for leaf, part in distribution.parts.items()}
+        self.widths = [math.prod(part.shape) for part in self.parts.values()]
+        self.shape = (sum(self.widths),)
+        discrete = all(part.dtype == tf.int64 for part in self.parts.values())
+        self.dtype = tf.int64 if discrete else tf.float32
+
+    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+        assert isinstance(actions, dict)
+        missing = [name for name in self.kernel.extras if name not in extras]
+        if missing:
+            raise BatchError(f"the log-probability of these actions needs the columns {', '.join(missing)}")
+        columns = []
+        for (leaf, part), width in zip(self.parts.items(), self.widths, strict=True):
+            own = {name: extras[column_name(name, leaf)] for name in self.kernel.parts[leaf].extras}
+            taken = part.taken(actions[leaf], own)
+            columns.append(taken.reshape(len(taken), width))
+        return np.concatenate(columns, axis=1, dtype=self.dtype.as_numpy_dtype, casting="unsafe")
+
+    def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
+        found = []
+        at = free = taken = 0
+        for (leaf, part), width in zip(self.parts.items(), self.widths, strict=True):
+            kernel = self.kernel.parts[leaf]
+            own_log_std = log_std[free : free + kernel.free] if kernel.free else None
+            own = tf.reshape(tf.cast(actions[:, taken : taken + width], part.dtype), (-1, *part.shape))
+            found.append(part.evaluate(outputs[:, at : at + kernel.outputs], own_log_std, own))
+            at, free, taken = at + kernel.outputs, free + kernel.free, taken + width
+        return _together(found)
+
+
+def _together(found: Sequence[Evaluated]) -> Evaluated:
+    """Of independent actions: log-probabilities and entropies add up."""
+    return Evaluated(sum(own.log_probs for own in found), sum(own.entropy for own in found))
+
+
+def without(outputs: Any, forbidden: Any) -> Any:
+    """``outputs [n, k]`` where the logits ``forbidden``, bool ``[n, k]``, have no probability.
+
+    They get the lowest number that there is: from minus infinity entropies and gradients would be NaN.
+    """
+    return tf.where(forbidden, outputs.dtype.min, outputs)
+
+
 def counterpart(distribution: Distribution) -> ActionDistribution:
     """The TensorFlow form of a distribution of the kernel. ``TypeError`` for one that has none."""
+    if isinstance(distribution, acting.Product):
+        return Product(distribution)
+    if isinstance(distribution, acting.MultiCategorical):
+        return MultiCategorical(distribution.choices)
     if isinstance(distribution, acting.Categorical):
         return Categorical()
     if isinstance(distribution, acting.SquashedGaussian):

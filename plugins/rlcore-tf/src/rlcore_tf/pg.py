@@ -19,6 +19,9 @@ from rlcore.acting import (
     ModelConfig,
     distribution_for,
     init_actor_critic,
+    mask_for,
+    masked,
+    remarks_on,
 )
 from rlcore.acting.actor import Postprocess
 from rlcore.acting.rho import returns_to_go
@@ -37,13 +40,14 @@ from rlcore.policy_graph import (
     Pinned,
     PolicyGraph,
     Progress,
+    Remark,
     State,
     Weights,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
 from rlcore_tf.backend import device_name, start, tf
-from rlcore_tf.distributions import counterpart
+from rlcore_tf.distributions import counterpart, without
 from rlcore_tf.parameters import AdamVariables, arrays, assign, mlp, variables
 
 STATS = ("policy_loss", "entropy", "loss", "grad_norm")
@@ -70,11 +74,15 @@ class PGConfig(GraphConfig):
 
 
 class Samples(NamedTuple):
-    """Tensors: ``obs [n, size]``, ``actions [n, ...]``, ``advantages [n]``."""
+    """Tensors: ``obs [n, size]``, ``actions [n, ...]``, ``advantages [n]``, and ``forbidden``.
+
+    ``forbidden`` says which logits an action mask forbids, bool ``[n, outputs]``; ``[n, 0]`` without masks.
+    """
 
     obs: Any
     actions: Any
     advantages: Any
+    forbidden: Any
 
 
 class PolicyGradient(PolicyGraph):
@@ -104,8 +112,9 @@ class PolicyGradient(PolicyGraph):
         own = self.config
         if own.model.lstm:
             raise ConfigError("model: lstm is not supported by this policy")
-        self._flatten = FlatObs(observation_space)
+        self._flatten = FlatObs(observation_space, own.model.scale)
         self._distribution: Distribution = distribution_for(action_space, own.squash)
+        self._mask = mask_for(observation_space, action_space)
         self._evaluation = counterpart(self._distribution)
         start(gpu=any(not device.startswith("cpu") for device in devices))
         self._device = device_name(tuple(devices))
@@ -135,6 +144,7 @@ class PolicyGradient(PolicyGraph):
             rows,
             tf.TensorSpec((None, *self._evaluation.shape), self._evaluation.dtype),
             tf.TensorSpec((None,), tf.float32),
+            tf.TensorSpec((None, self._distribution.outputs if self._mask is not None else 0), tf.bool),
         )
         units = tf.TensorSpec((None,), tf.int64)
         shapes = [tf.TensorSpec(variable.shape, tf.float32) for variable in self._variables.values()]
@@ -142,6 +152,16 @@ class PolicyGradient(PolicyGraph):
         self._gradients = tf.function(self._gradients_of, input_signature=[samples, units, number])
         self._learn = tf.function(self._learn_from, input_signature=[samples, units, number, number, number])
         self._apply = tf.function(self._apply_list, input_signature=[shapes, number, number])
+
+    @classmethod
+    def remarks(
+        cls,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+    ) -> list[Remark]:
+        assert isinstance(config, PGConfig)
+        return remarks_on(observation_space, config.model.scale)
 
     @property
     def traces(self) -> int:
@@ -160,9 +180,13 @@ class PolicyGradient(PolicyGraph):
         explore: bool = True,
         rng: np.random.Generator,
     ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations, drawn by the kernel from what TensorFlow computes."""
+        """Actions for ``[n, ...]`` observations, drawn by the kernel from what TensorFlow computes.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
         with tf.device(self._device):
             params = self._outputs(tf.constant(self._flatten(obs))).numpy()
+        params = masked(self._distribution, self._mask, params, obs, rows)
         drawn = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         return ActOutput(drawn.actions, (), {**drawn.extras, ACTION_LOGP: drawn.logp})
 
@@ -170,7 +194,8 @@ class PolicyGradient(PolicyGraph):
         outputs = self._policy(obs)
         if LOG_STD not in self._variables:
             return outputs
-        return tf.concat([outputs, tf.zeros_like(outputs) + self._variables[LOG_STD]], axis=1)
+        log_std = tf.broadcast_to(self._variables[LOG_STD], (tf.shape(outputs)[0], self._distribution.free))
+        return tf.concat([outputs, log_std], axis=1)
 
     def _policy(self, obs: Any) -> Any:
         model = self.config.model
@@ -203,13 +228,23 @@ class PolicyGradient(PolicyGraph):
         """The columns that the loss reads, on the device."""
         if len(batch) == 0:
             raise UserError("there is no sample to learn from")
+        obs = batch.obs
         with tf.device(self._device):
             samples = Samples(
-                tf.constant(self._flatten(batch.obs)),
-                tf.constant(self._evaluation.taken(batch)),
+                tf.constant(self._flatten(obs)),
+                tf.constant(self._evaluation.taken(batch.actions, batch.rows)),
                 tf.constant(batch[ADVANTAGES], tf.float32),
+                tf.constant(self._forbidden(obs, len(batch))),
             )
         return Pinned(samples, len(batch))
+
+    def _forbidden(self, obs: Columns, n: int) -> NDArray[np.bool_]:
+        """Flags of options as flags of outputs: those of continuous actions are never forbidden."""
+        if self._mask is None:
+            return np.zeros((n, 0), np.bool_)
+        forbidden = np.zeros((n, self._distribution.outputs), np.bool_)
+        forbidden[:, self._distribution.logits] = ~self._mask.read(obs)
+        return forbidden
 
     def learn(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update; where the loss or a gradient is not finite nothing changes."""
@@ -251,9 +286,12 @@ class PolicyGradient(PolicyGraph):
 
     def _gradients_of(self, samples: Samples, units: Any, entropy_coeff: Any) -> tuple[list[Any], Any]:
         """Of the mean of ``-log pi(a) * advantage - entropy_coeff * entropy``; and the statistics in their order."""
-        obs, actions, advantages = (tf.gather(column, units) for column in samples)
+        obs, actions, advantages, forbidden = (tf.gather(column, units) for column in samples)
         with tf.GradientTape() as tape:
-            evaluated = self._evaluation.evaluate(self._policy(obs), self._variables.get(LOG_STD), actions)
+            outputs = self._policy(obs)
+            if self._mask is not None:
+                outputs = without(outputs, forbidden)
+            evaluated = self._evaluation.evaluate(outputs, self._variables.get(LOG_STD), actions)
             policy_loss = -tf.reduce_mean(evaluated.log_probs * advantages)
             loss = policy_loss - entropy_coeff * evaluated.entropy
         gradients = tape.gradient(loss, list(self._variables.values()))
