@@ -270,7 +270,7 @@ def test_several_policies_each_have_their_own_settings() -> None:
     a, b, c = run.policies["a"], run.policies["b"], run.policies["c"]
     assert a.graph == c.graph == "resolving.learnt"
     assert a.policy == {"learning_rate": 0.1, "gamma": 0.3, "epochs": 1}
-    assert a.model == {"hidden": [8], "activation": "relu", "lstm": 0}
+    assert a.model == {"hidden": [8], "activation": "relu", "lstm": 0, "scale": {}}
     assert a.optimizer.settings == {"size": 10, "speed": 2.0}
     assert (b.graph, b.policy, b.trained) == ("bare.learnt", {"learning_rate": 0.1}, False)
     assert b.optimizer.settings == {"depth": 20}
