@@ -244,3 +244,13 @@ def test_debug_shows_where_it_came_from(rlcore: Rlcore) -> None:
     assert done.exit_code == 2
     assert "Traceback (most recent call last)" in done.stderr
     assert "UnknownPluginError" in done.stderr
+
+
+def test_B100_what_is_assumed_of_images_is_said_once(rlcore: Rlcore) -> None:
+    settings = ("env_settings.observed=image", "env_settings.acted=discrete", "evaluators.fragment=5")
+    options = [word for setting in settings for word in ("--set", setting)]
+    done = rlcore(
+        *("train", "pg", "--framework", "numpy", "--env", "support.spaces:mirror", "--stop", "iteration=1"), *options
+    )
+    assert done.exit_code == 0, done.stderr
+    assert done.stderr.count("is taken for an image and divided by 255; model.scale.obs: false keeps it") == 1
