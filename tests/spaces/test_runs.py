@@ -62,7 +62,7 @@ def test_trained_saved_resumed_and_acting(
     config = small(framework, observed, acted, squash)
     with Trainer(config) as whole:
         expected = whole.train()["weights_sha256"]
-        graph = whole._parts.specs["default"].build()
+        graph = whole.evaluators.local.graph_spec("default").build()
         graph.set_weights(whole.weights()["default"])
     with Trainer(config) as first:
         first.step()
@@ -124,7 +124,7 @@ def test_the_scale_of_images_is_kept_in_the_checkpoint(tmp_path: Path) -> None:
     with Trainer(config) as trainer:
         trainer.step()
         trainer.save(tmp_path / "saved")
-        actor: Any = trainer._parts.evaluators.local.policies["default"]
+        actor: Any = trainer.evaluators.local.policies["default"]
     manifest = json.loads((tmp_path / "saved" / "manifest.json").read_text())
     assert manifest["policies"]["default"]["actor"]["model"]["scale"] == {"camera": False}
     obs = samples(OBSERVATIONS["dict"], 3)
