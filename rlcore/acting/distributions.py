@@ -161,8 +161,8 @@ class MultiCategorical(Distribution):
 
     def mode(self, params: Array) -> Draw:
         shifted, _, total = self._weighed(params)
-        # The first option that reaches its choice's maximum, which is 0 after the shift.
-        index = np.where(shifted == 0.0, np.arange(self.outputs), self.outputs)
+        # The first option that is not below its choice's maximum; of numbers that are none, simply the first.
+        index = np.where(shifted < 0.0, self.outputs, np.arange(self.outputs))
         actions = np.minimum.reduceat(index, self._starts, axis=1) - self._starts
         return Draw(actions.reshape(len(params), *self.shape), self._chosen(shifted, total, actions), {})
 

@@ -139,6 +139,15 @@ def test_frequencies_of_several_choices() -> None:
     np.testing.assert_allclose(both, [0.02, 0.03, 0.05, 0.18, 0.27, 0.45], atol=0.01)
 
 
+@pytest.mark.parametrize("name", ["discrete", "multi_discrete_2d", "multi_binary"])
+def test_B103_numbers_that_are_none_still_give_an_index(name: str) -> None:
+    # The observation that they come from is refused where it can be named, which is later.
+    distribution = distribution_for(ACTIONS[name], squash=False)
+    params = np.full((3, distribution.parameters), np.nan, np.float32)
+    for draw in (distribution.draw(params, np.random.default_rng(0)), distribution.mode(params)):
+        assert (np.asarray(draw.actions) == 0).all() and np.isnan(draw.logp).all()
+
+
 class FixedPoints:
     """Stands in for a generator: hands out given uniform numbers."""
 
