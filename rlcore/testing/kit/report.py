@@ -1,0 +1,137 @@
+"""What checks find: faults with their fixes, what could not be tested, and the report that lists all of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rlcore.errors import UserError
+from rlcore.lookup_errors import did_you_mean
+
+
+class Fault(NamedTuple):
+    """What is wrong, in one line, and what its author should do about it."""
+
+    what: str
+    fix: str
+
+
+class Untested(Exception):
+    """Raised by a rule that has nothing to look at here; the message says why. Not a fault."""
+
+
+class Problem(NamedTuple):
+    """A fault, the rule that it breaks, and the case in which it did (empty where there is only one)."""
+
+    rule: str
+    case: str
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        where = f"{self.rule} [{self.case}]" if self.case else self.rule
+        return f"{where}: {self.what}\n    fix: {self.fix}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one rule found in one case. ``untested`` is the reason where it had nothing to look at."""
+
+    rule: str
+    case: str = ""
+    faults: tuple[Fault, ...] = ()
+    untested: str | None = None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """The faults with the rule's name."""
+        return [Problem(self.rule, self.case, *fault) for fault in self.faults]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What all rules found in ``target``.
+
+    ``excused`` is ``{rule: reason}`` of the rules whose faults are accepted; one of them that holds is a problem, so
+    that excuses do not outlive what they excuse.
+    """
+
+    target: str
+    findings: tuple[Finding, ...]
+    excused: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        check_excuses(self.excused, {finding.rule for finding in self.findings})
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Everything that has to be mended, in the order of the rules."""
+        found = [problem for finding in self.findings for problem in finding.problems]
+        broken = {problem.rule for problem in found}
+        needless = [
+            Problem(rule, "", f"is excused ('{reason}'), but holds", "take it out of what is excused")
+            for rule, reason in self.excused.items()
+            if rule not in broken
+        ]
+        return [problem for problem in found if problem.rule not in self.excused] + needless
+
+    @property
+    def untested(self) -> list[Finding]:
+        """The rules that had nothing to look at, case by case."""
+        return [finding for finding in self.findings if finding.untested is not None]
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is no problem."""
+        return not self.problems
+
+    def __str__(self) -> str:
+        problems = self.problems
+        count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else self._held()
+        lines = [f"{self.target}: {count}", *(_indented(str(problem)) for problem in problems)]
+        for finding in self.untested:
+            where = f"{finding.rule} [{finding.case}]" if finding.case else finding.rule
+            lines.append(_indented(f"not tested: {where}: {finding.untested}"))
+        broken = {problem.rule for finding in self.findings for problem in finding.problems}
+        lines += [
+            _indented(f"excused: {rule}: {reason}") for rule, reason in self.excused.items() if rule in broken
+        ]
+        return "\n".join(lines)
+
+    def _held(self) -> str:
+        tested = {finding.rule for finding in self.findings if finding.untested is None}
+        held = tested - self.excused.keys()
+        return f"{len(held)} rules hold"
+
+    def raise_problems(self) -> Report:
+        """Itself where there is no problem. Raises ``ConformanceError`` with all of them otherwise."""
+        if not self.ok:
+            raise ConformanceError(self)
+        return self
+
+
+class ConformanceError(AssertionError):
+    """A part breaks its contract. The message lists every problem; ``report`` has them as data."""
+
+    def __init__(self, report: Report) -> None:
+        super().__init__(str(report))
+        self.report = report
+
+    @property
+    def problems(self) -> list[Problem]:
+        """Everything that has to be mended."""
+        return self.report.problems
+
+
+def check_excuses(excused: Mapping[str, str], rules: set[str]) -> None:
+    """Raises ``UserError`` for an excuse without a reason, and for one of a rule that there is not."""
+    for rule, reason in excused.items():
+        if rule not in rules:
+            raise UserError(f"'{rule}' is excused, but there is no such rule{did_you_mean(rule, rules)}")
+        if not reason.strip():
+            raise UserError(f"rule '{rule}' is excused without a reason; say why it cannot hold")
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())
