@@ -94,9 +94,7 @@ class Report:
             where = f"{finding.rule} [{finding.case}]" if finding.case else finding.rule
             lines.append(_indented(f"not tested: {where}: {finding.untested}"))
         broken = {problem.rule for finding in self.findings for problem in finding.problems}
-        lines += [
-            _indented(f"excused: {rule}: {reason}") for rule, reason in self.excused.items() if rule in broken
-        ]
+        lines += [_indented(f"excused: {rule}: {reason}") for rule, reason in self.excused.items() if rule in broken]
         return "\n".join(lines)
 
     def _held(self) -> str:

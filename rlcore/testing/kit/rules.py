@@ -98,16 +98,16 @@ class once(Generic[Value]):
         if self._name in vars(instance):
             found: Value = vars(instance)[self._name]
             return found
-        failed = vars(instance).setdefault("_failed", {})
+        failed: dict[str, str] = vars(instance).setdefault("_failed", {})
         if self._name in failed:
-            raise Untested(f"there is no {self._name.replace('_', ' ')} to look at: {failed[self._name]}")
+            raise Untested(failed[self._name])
         try:
             value = self._compute(instance)
         except Untested as reason:
             failed[self._name] = str(reason)
             raise
         except Exception as error:
-            failed[self._name] = describe(error)
+            failed[self._name] = f"nothing to look at, because of {describe(error)}"
             raise
         vars(instance)[self._name] = value
         return value

@@ -50,7 +50,14 @@ class EnvLab:
 
     @contextmanager
     def open(self, seed: int | None = None) -> Iterator[BatchedEnv]:
-        """A new one for a while, reset with ``seed`` where one is given."""
+        """A new one for a while, reset with ``seed`` where one is given. ``Untested`` where it cannot be played."""
+        assert self.recording
+        with self.open_untried(seed) as env:
+            yield env
+
+    @contextmanager
+    def open_untried(self, seed: int | None = None) -> Iterator[BatchedEnv]:
+        """As ``open``, whether it can be played or not."""
         env = self.build()
         try:
             if seed is not None:
@@ -59,9 +66,10 @@ class EnvLab:
         finally:
             env.close()
 
-    def record(self, seed: int, polls: int | None = None, alike: bool = False) -> Recording:
-        """What a new one hands over."""
-        with self.open(seed) as env:
+    def record(self, seed: int | None, polls: int | None = None, alike: bool = False) -> Recording:
+        """What a new one hands over, whether the seed of its reset is given or None."""
+        with self.open_untried() as env:
+            env.reset(seed)
             return play(env, Player.of(env, self.seed, alike), polls or self.polls, EPISODES * self.num_envs)
 
     @once

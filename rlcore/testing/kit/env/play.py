@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.env import BatchedEnv, StepBatch
+from rlcore.errors import EnvError
 from rlcore.testing.kit.trees import difference
 
 #: Seconds that an environment may take to have something ready.
@@ -92,6 +93,11 @@ class Player:
 
     def answers(self, polled: dict[str, StepBatch]) -> Actions:
         """``{group: (slots, actions)}`` for the rows that wait; groups without any are left out."""
+        unknown = polled.keys() - self.spaces.keys()
+        if unknown:
+            raise EnvError(
+                f"poll() handed over group {', '.join(sorted(unknown))}, there are: {', '.join(self.spaces)}"
+            )
         sent: Actions = {}
         for group, step in polled.items():
             rows = np.flatnonzero(np.asarray(step.needs_action, np.bool_))

@@ -12,7 +12,16 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns, map_columns, take
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.testing.kit.env.lab import EnvLab
-from rlcore.testing.kit.env.play import PATIENCE, Actions, Player, Recording, answer, copied_step, play, tracks_difference
+from rlcore.testing.kit.env.play import (
+    PATIENCE,
+    Actions,
+    Player,
+    Recording,
+    answer,
+    copied_step,
+    play,
+    tracks_difference,
+)
 from rlcore.testing.kit.report import Fault, Untested
 from rlcore.testing.kit.rules import describe
 
@@ -77,6 +86,7 @@ def refused_actions_change_nothing(lab: EnvLab) -> Iterator[Fault]:
 
 def poll_times_out_and_loses_nothing(lab: EnvLab) -> Iterator[Fault]:
     """With all rows waiting, poll(timeout) raises TimeoutError; the actions that come then are taken."""
+    assert lab.recording
     env = lab.build()
     env.reset(lab.seed)
     player, recording = Player.of(env, lab.seed), Recording()
@@ -112,6 +122,7 @@ def poll_times_out_and_loses_nothing(lab: EnvLab) -> Iterator[Fault]:
 
 def closes_twice(lab: EnvLab) -> Iterator[Fault]:
     """close() releases everything, before the first reset as well, and may be called twice."""
+    assert lab.recording
     for reset in (False, True):
         env = lab.build()
         if reset:
