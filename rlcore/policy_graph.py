@@ -216,6 +216,13 @@ class PolicyGraph(ABC):
             self.apply_gradients(output.gradients)
         return LearnOutput(output.stats, output.td_error, output.stop, skipped, output.count)
 
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
+        """The log-probability of each row's action under the weights as they are, ``[N]``; None where there is none.
+
+        Before the first update it equals the row column ``action_logp`` that acting noted.
+        """
+        return None
+
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
         """Every parameter and buffer that acting or the loss reads and learning changes, or those in ``names``."""
         weights: Weights = self.get_state()["weights"]

@@ -262,7 +262,7 @@ def test_our_own_environments_keep_all_rules(env: Any, settings: dict[str, Any])
 
 def test_what_cannot_be_tested_is_said() -> None:
     report = check_env(Count, {"length": 1000}, polls=30)
-    untested = {finding.rule: finding.untested for finding in report.untested}
+    untested = report.untested
     assert untested["endings_have_final_observations"] == (
         "no episode ended within 30 polls; allow more (polls=), or settings that make episodes shorter"
     )
@@ -274,7 +274,7 @@ def test_what_fails_at_the_root_is_said_once() -> None:
     report = examine_env(EnvLab(broken.Raising))
     (problem,) = report.problems
     assert problem.rule == "can_be_played"
-    untested = {finding.rule: finding.untested for finding in report.untested}
+    untested = report.untested
     assert untested["rewards_are_finite"] == f"nothing to look at, because of {problem.what}"
     assert len(untested) == len(ENV_RULES) - 2
 

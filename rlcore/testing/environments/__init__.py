@@ -1,6 +1,7 @@
 """Small environments with known right answers, well behaved and not."""
 
 from rlcore.testing.environments.count import AliasingCount, AliasingCountEnv, Count, CountEnv, DictCountEnv
+from rlcore.testing.environments.drawn import Drawn
 from rlcore.testing.environments.faulty import (
     ArrayRewardEnv,
     ExtraKeyEnv,
@@ -28,6 +29,7 @@ __all__ = [
     "Count",
     "CountEnv",
     "DictCountEnv",
+    "Drawn",
     "ExtraKeyEnv",
     "InfoEnv",
     "MissingKeyEnv",

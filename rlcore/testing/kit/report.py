@@ -43,11 +43,6 @@ class Finding:
     faults: tuple[Fault, ...] = ()
     untested: str | None = None
 
-    @property
-    def problems(self) -> list[Problem]:
-        """The faults with the rule's name."""
-        return [Problem(self.rule, self.case, *fault) for fault in self.faults]
-
 
 @dataclass(frozen=True)
 class Report:
@@ -66,41 +61,51 @@ class Report:
 
     @property
     def problems(self) -> list[Problem]:
-        """Everything that has to be mended, in the order of the rules."""
-        found = [problem for finding in self.findings for problem in finding.problems]
-        broken = {problem.rule for problem in found}
+        """Everything that has to be mended, in the order of the rules; what is alike in several cases is one."""
+        cases: dict[tuple[str, Fault], list[str]] = {}
+        for finding in self.findings:
+            for fault in finding.faults:
+                cases.setdefault((finding.rule, fault), []).append(finding.case)
         needless = [
             Problem(rule, "", f"is excused ('{reason}'), but holds", "take it out of what is excused")
             for rule, reason in self.excused.items()
-            if rule not in broken
+            if rule not in self.broken
         ]
+        found = [Problem(rule, self._named(rule, own), *fault) for (rule, fault), own in cases.items()]
         return [problem for problem in found if problem.rule not in self.excused] + needless
 
     @property
-    def untested(self) -> list[Finding]:
-        """The rules that had nothing to look at, case by case."""
-        return [finding for finding in self.findings if finding.untested is not None]
+    def untested(self) -> dict[str, str]:
+        """``{rule: reason}`` of those that had nothing to look at in any case."""
+        tested = {finding.rule for finding in self.findings if finding.untested is None}
+        reasons = {finding.rule: finding.untested for finding in reversed(self.findings) if finding.untested}
+        return {finding.rule: reasons[finding.rule] for finding in self.findings if finding.rule not in tested}
+
+    @property
+    def broken(self) -> set[str]:
+        """The rules with faults, excused or not."""
+        return {finding.rule for finding in self.findings if finding.faults}
 
     @property
     def ok(self) -> bool:
         """Whether there is no problem."""
         return not self.problems
 
+    def _named(self, rule: str, cases: list[str]) -> str:
+        """The cases, or nothing where they are all that there are."""
+        everywhere = [finding.case for finding in self.findings if finding.rule == rule]
+        return "" if set(cases) == set(everywhere) else "; ".join(dict.fromkeys(cases))
+
     def __str__(self) -> str:
         problems = self.problems
-        count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else self._held()
+        held = len({finding.rule for finding in self.findings} - self.broken - self.untested.keys())
+        count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else f"{held} rules hold"
         lines = [f"{self.target}: {count}", *(_indented(str(problem)) for problem in problems)]
-        for finding in self.untested:
-            where = f"{finding.rule} [{finding.case}]" if finding.case else finding.rule
-            lines.append(_indented(f"not tested: {where}: {finding.untested}"))
-        broken = {problem.rule for finding in self.findings for problem in finding.problems}
-        lines += [_indented(f"excused: {rule}: {reason}") for rule, reason in self.excused.items() if rule in broken]
+        lines += [_indented(f"not tested: {rule}: {reason}") for rule, reason in self.untested.items()]
+        lines += [
+            _indented(f"excused: {rule}: {reason}") for rule, reason in self.excused.items() if rule in self.broken
+        ]
         return "\n".join(lines)
-
-    def _held(self) -> str:
-        tested = {finding.rule for finding in self.findings if finding.untested is None}
-        held = tested - self.excused.keys()
-        return f"{len(held)} rules hold"
 
     def raise_problems(self) -> Report:
         """Itself where there is no problem. Raises ``ConformanceError`` with all of them otherwise."""

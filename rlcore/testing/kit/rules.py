@@ -24,6 +24,14 @@ class Lab(Protocol):
     @property
     def case(self) -> str: ...
 
+    def begin(self) -> None:
+        """Called before each rule."""
+        ...
+
+    def close(self) -> None:
+        """Called at the end."""
+        ...
+
 
 LabT = TypeVar("LabT", bound=Lab)
 LabInput = TypeVar("LabInput", bound=Lab, contravariant=True)
@@ -48,6 +56,7 @@ def apply(rule: Rule[LabT], lab: LabT) -> Finding:
     """What ``rule`` finds in ``lab``. An exception that leaves the part under test is a fault as well."""
     faults: list[Fault] = []
     try:
+        lab.begin()
         for fault in rule(lab):
             faults.append(fault)
     except Untested as reason:
@@ -61,8 +70,12 @@ def apply(rule: Rule[LabT], lab: LabT) -> Finding:
 def examine(
     target: str, rules: Sequence[Rule[LabT]], labs: Sequence[LabT], excused: Mapping[str, str] | None = None
 ) -> Report:
-    """A report of every rule in every lab."""
-    findings = tuple(apply(rule, lab) for rule in rules for lab in labs)
+    """A report of every rule in every lab. The labs are closed afterwards."""
+    try:
+        findings = tuple(apply(rule, lab) for rule in rules for lab in labs)
+    finally:
+        for lab in labs:
+            lab.close()
     return Report(target, findings, dict(excused or {}))
 
 

@@ -208,6 +208,12 @@ class TorchPolicyGraph(PolicyGraph):
         extras[ACTION_LOGP] = log_probs[:, 0].cpu().numpy()
         return ActOutput(actions, (), extras)
 
+    @torch.inference_mode()
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        heads = self._model(self._parameters.leaves, self._observed(batch.obs))
+        taken = torch.tensor(self._evaluation.taken(batch[ACTIONS], batch.rows), device=self._devices[0])
+        return self._evaluation.evaluate(heads.policy, heads.log_std, taken).log_probs[:, 0].cpu().numpy()
+
     def _observed(self, obs: Columns) -> Tensor:
         return torch.tensor(self._flatten(obs), device=self._devices[0])
 

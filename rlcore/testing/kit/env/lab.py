@@ -108,3 +108,9 @@ class EnvLab:
         """The tracks; ``Untested`` where no episode ended in the recording."""
         self.require_endings()
         return self.tracks
+
+    def begin(self) -> None:
+        """Nothing to prepare."""
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -56,6 +56,9 @@ class RuntimeLab:
             return error
         return None
 
+    def begin(self) -> None:
+        """Nothing to prepare."""
+
     def close(self) -> None:
         """Ends the runtime, if it was started."""
         if "runtime" in vars(self):
