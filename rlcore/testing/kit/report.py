@@ -101,7 +101,10 @@ class Report:
         held = len({finding.rule for finding in self.findings} - self.broken - self.untested.keys())
         count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else f"{held} rules hold"
         lines = [f"{self.target}: {count}", *(_indented(str(problem)) for problem in problems)]
-        lines += [_indented(f"not tested: {rule}: {reason}") for rule, reason in self.untested.items()]
+        reasons: dict[str, list[str]] = {}
+        for rule, reason in self.untested.items():
+            reasons.setdefault(reason, []).append(rule)
+        lines += [_indented(f"not tested: {', '.join(rules)}: {reason}") for reason, rules in reasons.items()]
         lines += [
             _indented(f"excused: {rule}: {reason}") for rule, reason in self.excused.items() if rule in self.broken
         ]

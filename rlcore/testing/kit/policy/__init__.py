@@ -7,7 +7,7 @@ from typing import Any
 
 from rlcore.env import Spaces
 from rlcore.envs import EnvSource
-from rlcore.testing.kit.policy import acting, building, learning, rho, weights
+from rlcore.testing.kit.policy import acting, actor, building, learning, rho, weights
 from rlcore.testing.kit.policy.lab import GraphLab, GraphSource, graph_labs
 from rlcore.testing.kit.report import Report
 from rlcore.testing.kit.rules import Rule, examine
@@ -60,6 +60,19 @@ POLICY_GRAPH_RULES: Sequence[Rule[GraphLab]] = (
     rho.pieces_are_not_mixed,
 )
 
+ACTOR_RULES: Sequence[Rule[GraphLab]] = (
+    actor.it_is_an_actor,
+    actor.it_acts_as_its_graph,
+    actor.it_acts_as_its_graph_after_updates,
+    actor.it_is_apart_from_its_graph,
+    actor.it_acts_in_a_fresh_process_without_a_framework,
+    actor.it_postprocesses_as_its_graph,
+    actor.it_changes_nothing,
+    actor.wrong_weights_are_refused,
+    actor.states_go_round,
+    actor.unknown_utilities_are_refused,
+)
+
 
 def check_policy_graph(
     graph: GraphSource,
@@ -86,3 +99,26 @@ def check_policy_graph(
 def examine_policy_graph(labs: Sequence[GraphLab], excused: Mapping[str, str] | None = None) -> Report:
     """The report of all rules in all cases."""
     return examine(f"policy graph {labs[0].graph_class.__qualname__}", POLICY_GRAPH_RULES, labs, excused)
+
+
+def check_actor(
+    graph: GraphSource,
+    config: Mapping[str, Any] | None = None,
+    *,
+    env: EnvSource | None = None,
+    env_settings: Mapping[str, Any] | None = None,
+    spaces: Sequence[Spaces] | None = None,
+    seed: int = 1,
+    excused: Mapping[str, str] | None = None,
+) -> Report:
+    """Holds what ``graph.actor()`` gives to ``rlcore.policy_graph.Actor``: to act like its graph, without a framework.
+
+    Arguments are those of :func:`check_policy_graph`. Raises ``ConformanceError`` listing every problem with its fix.
+    """
+    labs = graph_labs(graph, config, env=env, env_settings=env_settings, spaces=spaces, seed=seed)
+    return examine_actor(labs, excused).raise_problems()
+
+
+def examine_actor(labs: Sequence[GraphLab], excused: Mapping[str, str] | None = None) -> Report:
+    """The report of all rules in all cases."""
+    return examine(f"actor of {labs[0].graph_class.__qualname__}", ACTOR_RULES, labs, excused)
