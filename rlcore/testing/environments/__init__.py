@@ -1,5 +1,6 @@
 """Small environments with known right answers, well behaved and not."""
 
+from rlcore.testing.environments.contexts import Contexts
 from rlcore.testing.environments.count import AliasingCount, AliasingCountEnv, Count, CountEnv, DictCountEnv
 from rlcore.testing.environments.drawn import Drawn
 from rlcore.testing.environments.faulty import (
@@ -26,6 +27,7 @@ __all__ = [
     "AliasingCount",
     "AliasingCountEnv",
     "ArrayRewardEnv",
+    "Contexts",
     "Count",
     "CountEnv",
     "DictCountEnv",
