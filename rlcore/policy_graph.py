@@ -142,6 +142,8 @@ class PolicyGraph(ABC):
     #: Rows that ``postprocess`` needs beyond the end of a piece (n-step); the evaluator holds that many back.
     lookahead: int = 0
     minibatch_unit: Unit = ROW
+    #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_policy_graph``, such as ``config``.
+    conformance: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,

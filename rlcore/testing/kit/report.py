@@ -99,7 +99,7 @@ class Report:
     def __str__(self) -> str:
         problems = self.problems
         held = len({finding.rule for finding in self.findings} - self.broken - self.untested.keys())
-        count = f"{len(problems)} problem{'s' * (len(problems) != 1)}" if problems else f"{held} rules hold"
+        count = _counted(len(problems), "problem") if problems else f"{_counted(held, 'rule')} hold{'s' * (held == 1)}"
         lines = [f"{self.target}: {count}", *(_indented(str(problem)) for problem in problems)]
         reasons: dict[str, list[str]] = {}
         for rule, reason in self.untested.items():
@@ -118,16 +118,16 @@ class Report:
 
 
 class ConformanceError(AssertionError):
-    """A part breaks its contract. The message lists every problem; ``report`` has them as data."""
+    """Parts break their contracts. The message lists every problem; ``reports`` has them as data."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__(str(report))
-        self.report = report
+    def __init__(self, *reports: Report) -> None:
+        super().__init__("\n".join(str(report) for report in reports if not report.ok))
+        self.reports = reports
 
     @property
     def problems(self) -> list[Problem]:
         """Everything that has to be mended."""
-        return self.report.problems
+        return [problem for report in self.reports for problem in report.problems]
 
 
 def check_excuses(excused: Mapping[str, str], rules: set[str]) -> None:
@@ -137,6 +137,10 @@ def check_excuses(excused: Mapping[str, str], rules: set[str]) -> None:
             raise UserError(f"'{rule}' is excused, but there is no such rule{did_you_mean(rule, rules)}")
         if not reason.strip():
             raise UserError(f"rule '{rule}' is excused without a reason; say why it cannot hold")
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _indented(text: str) -> str:

@@ -11,7 +11,6 @@ from rlcore.testing.kit.optimizer import trainings
 from rlcore.testing.kit.optimizer.lab import OptimizerLab, OptimizerSource, optimizer_labs
 from rlcore.testing.kit.report import Report
 from rlcore.testing.kit.rules import Rule, examine
-from rlcore.testing.linear import LinearPG
 
 OPTIMIZER_RULES: Sequence[Rule[OptimizerLab]] = (
     of_steps.it_can_be_built,
@@ -39,22 +38,23 @@ def check_optimizer(
     optimizer: OptimizerSource,
     config: Mapping[str, Any] | None = None,
     *,
-    graph: str | type[PolicyGraph] = LinearPG,
+    graph: str | type[PolicyGraph] | None = None,
     graph_config: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] | None = None,
-    steps: int = 30,
-    evaluators: int = 2,
-    uses_every_row: bool = True,
-    repeats: bool = True,
-    seed: int = 1,
+    steps: int | None = None,
+    evaluators: int | None = None,
+    uses_every_row: bool | None = None,
+    repeats: bool | None = None,
+    seed: int | None = None,
     excused: Mapping[str, str] | None = None,
 ) -> Report:
     """Trains small tasks with ``optimizer`` (a name or a class) and holds it to ``rlcore.policy_optimizer``.
 
-    ``graph`` with ``graph_config`` is what it trains, ``config`` are its own settings; it runs on each of ``runtimes``,
-    by default on every one that is installed, with ``evaluators`` workers. In ``steps`` of its steps the return has to
-    rise. Say ``uses_every_row=False`` of one that keeps rows for later or learns from returns alone, and
-    ``repeats=False`` of one whose results depend on which worker is faster. ``excused`` is ``{rule: reason}``.
+    ``graph`` with ``graph_config`` is what it trains (``numpy.pg``), ``config`` are its own settings. It runs on each
+    of ``runtimes`` (every one that is installed), with ``evaluators`` workers (2); in ``steps`` (30) of its steps the
+    return has to rise. Say ``uses_every_row=False`` of one that keeps rows for later or learns from returns alone, and
+    ``repeats=False`` of one whose results depend on which worker is faster. What is not said is as
+    ``PolicyOptimizer.conformance`` has it. ``excused`` is ``{rule: reason}``.
 
     Raises ``ConformanceError`` listing every problem with its fix.
     """

@@ -26,6 +26,7 @@ from rlcore.testing.kit.optimizer.watched import Watched
 from rlcore.testing.kit.report import Untested
 from rlcore.testing.kit.rules import once
 from rlcore.testing.kit.trees import copied
+from rlcore.testing.kit.wishes import wished
 from rlcore.testing.linear import LinearPG
 
 #: A name, or the class.
@@ -225,39 +226,52 @@ def _takes_discrete(graph: type[PolicyGraph], settings: Mapping[str, Any]) -> bo
     return True
 
 
+#: What a lab is made with where neither its caller nor the optimizer says anything else.
+DEFAULTS: Mapping[str, Any] = {
+    "graph": LinearPG,
+    "steps": 30,
+    "evaluators": 2,
+    "uses_every_row": True,
+    "repeats": True,
+    "seed": 1,
+}
+
+
 def optimizer_labs(
     optimizer: OptimizerSource,
     config: Mapping[str, Any] | None = None,
     *,
-    graph: str | type[PolicyGraph] = LinearPG,
+    graph: str | type[PolicyGraph] | None = None,
     graph_config: Mapping[str, Any] | None = None,
     runtimes: Sequence[str] | None = None,
-    steps: int = 30,
-    evaluators: int = 2,
-    uses_every_row: bool = True,
-    repeats: bool = True,
-    seed: int = 1,
+    steps: int | None = None,
+    evaluators: int | None = None,
+    uses_every_row: bool | None = None,
+    repeats: bool | None = None,
+    seed: int | None = None,
 ) -> list[OptimizerLab]:
     """A lab for each of ``runtimes``, names; for every one that is installed where there are none.
 
-    Raises ``PluginError`` for a name that leads nowhere.
+    What is None is as the optimizer's ``conformance`` says. Raises ``PluginError`` for a name that leads nowhere.
     """
     optimizer_class = registry.load("optimizer", optimizer) if isinstance(optimizer, str) else optimizer
-    graph_class = registry.load("policy_graph", graph) if isinstance(graph, str) else graph
-    names = list(runtimes) if runtimes is not None else [plugin.name for plugin in registry.available("runtime")]
+    given = {
+        "config": config,
+        "graph": graph,
+        "graph_config": graph_config,
+        "runtimes": runtimes,
+        "steps": steps,
+        "evaluators": evaluators,
+        "uses_every_row": uses_every_row,
+        "repeats": repeats,
+        "seed": seed,
+    }
+    own = wished(optimizer_class, given, DEFAULTS)
+    source, names = own.pop("graph"), own.pop("runtimes")
+    graph_class = registry.load("policy_graph", source) if isinstance(source, str) else source
+    if names is None:
+        names = [plugin.name for plugin in registry.available("runtime")]
     return [
-        OptimizerLab(
-            optimizer_class,
-            config,
-            graph=graph_class,
-            graph_config=graph_config,
-            runtime=name,
-            steps=steps,
-            evaluators=evaluators,
-            uses_every_row=uses_every_row,
-            repeats=repeats,
-            seed=seed,
-            case=name if len(names) > 1 else "",
-        )
+        OptimizerLab(optimizer_class, graph=graph_class, runtime=name, case=name if len(names) > 1 else "", **own)
         for name in names
     ]

@@ -81,14 +81,14 @@ def check_policy_graph(
     env: EnvSource | None = None,
     env_settings: Mapping[str, Any] | None = None,
     spaces: Sequence[Spaces] | None = None,
-    seed: int = 1,
+    seed: int | None = None,
     excused: Mapping[str, str] | None = None,
 ) -> Report:
     """Holds ``graph`` (a name or a class) to the contract of ``rlcore.policy_graph``.
 
     It acts in and learns from ``env``, or an environment of each of ``spaces``, pairs of observation and action space,
     in which all is random; without either, from some common ones, as far as the graph takes them. ``config`` holds
-    settings of the graph, ``excused`` is ``{rule: reason}``.
+    settings of the graph. What is not said is as ``PolicyGraph.conformance`` has it. ``excused`` is ``{rule: reason}``.
 
     Raises ``ConformanceError`` listing every problem with its fix.
     """
@@ -108,7 +108,7 @@ def check_actor(
     env: EnvSource | None = None,
     env_settings: Mapping[str, Any] | None = None,
     spaces: Sequence[Spaces] | None = None,
-    seed: int = 1,
+    seed: int | None = None,
     excused: Mapping[str, str] | None = None,
 ) -> Report:
     """Holds what ``graph.actor()`` gives to ``rlcore.policy_graph.Actor``: to act like its graph, without a framework.

@@ -36,6 +36,7 @@ from rlcore.testing.kit.env.play import Player, leaves_of, play
 from rlcore.testing.kit.report import Untested
 from rlcore.testing.kit.rules import once
 from rlcore.testing.kit.trees import batch_of, batch_tree, copied, difference, read_only
+from rlcore.testing.kit.wishes import wished
 
 #: A name, or the class.
 GraphSource = str | type[PolicyGraph]
@@ -322,27 +323,29 @@ def graph_labs(
     env: EnvSource | None = None,
     env_settings: Mapping[str, Any] | None = None,
     spaces: Sequence[Spaces] | None = None,
-    seed: int = 1,
+    seed: int | None = None,
 ) -> list[GraphLab]:
     """A lab for ``env``, or one for each of ``spaces``; without either for the defaults that the graph takes.
 
-    Raises ``PluginError`` for a name that leads nowhere. Where it takes none of the defaults, the first is left for the
-    rules to report.
+    What is None is as the graph's ``conformance`` says. Raises ``PluginError`` for a name that leads nowhere. Where the
+    graph takes none of the default spaces, the first are left for the rules to report.
     """
     graph_class = registry.load("policy_graph", graph) if isinstance(graph, str) else graph
-    if env is not None:
-        return [GraphLab(graph_class, env, config, env_settings=env_settings, seed=seed)]
+    given = {"config": config, "env": env, "env_settings": env_settings, "spaces": spaces, "seed": seed}
+    own = wished(graph_class, given, {"seed": 1})
+    if own["env"] is not None:
+        return [GraphLab(graph_class, own["env"], own["config"], env_settings=own["env_settings"], seed=own["seed"])]
     labs = [
         GraphLab(
             graph_class,
             drawn(observation_space, action_space),
-            config,
-            seed=seed,
+            own["config"],
+            seed=own["seed"],
             case=f"{short(observation_space)} to {short(action_space)}",
         )
-        for observation_space, action_space in spaces or DEFAULT_SPACES
+        for observation_space, action_space in own["spaces"] or DEFAULT_SPACES
     ]
-    return labs if spaces else [lab for lab in labs if not _refused(lab)] or labs[:1]
+    return labs if own["spaces"] else [lab for lab in labs if not _refused(lab)] or labs[:1]
 
 
 def drawn(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> Callable[..., Drawn]:

@@ -61,5 +61,6 @@ class RuntimeLab:
 
     def close(self) -> None:
         """Ends the runtime, if it was started."""
-        if "runtime" in vars(self):
-            self.runtime.close()
+        started = vars(self).get("runtime")
+        if isinstance(started, Runtime):
+            started.close()
