@@ -31,7 +31,7 @@ def examine_target(target: str) -> list[Report]:
     if any(plugin.is_of(target) for plugin in everything):
         return examine_plugin(target)
     if imports_module(target):
-        return _report_path(target)
+        return _report_path(target, everything)
     return _report_env(target, everything)
 
 
@@ -40,13 +40,12 @@ def _is_called(plugin: Plugin, target: str) -> bool:
     return plugin.name == name and (not owner or plugin.is_of(owner))
 
 
-def _report_path(path: str) -> list[Report]:
-    """Of a class by import path; what is none is an id that importing the module registers."""
-    part: Any
+def _report_path(path: str, everything: list[Plugin]) -> list[Report]:
+    """Of a class by import path; what is none may be an id that importing the module registers."""
     try:
-        part = registry.import_object(path)
+        part: Any = registry.import_object(path)
     except UnknownPluginError:
-        part = path
+        return _report_env(path, everything)
     return report_part(path, part)
 
 

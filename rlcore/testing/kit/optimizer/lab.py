@@ -13,7 +13,7 @@ import numpy as np
 from rlcore import registry
 from rlcore.batch import DEFAULT_POLICY
 from rlcore.envs import EnvSource, build_env
-from rlcore.errors import SpaceError
+from rlcore.errors import PluginError, SpaceError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator, policy_function, spaces_by_policy
 from rlcore.policy_graph import GraphSpec, PolicyGraph, Weights
@@ -163,8 +163,11 @@ class OptimizerLab:
 
     @once
     def runtime(self) -> Runtime:
-        """The one runtime, which all trainings share."""
-        build = registry.load("runtime", self.runtime_name)
+        """The one runtime, which all trainings share. ``Untested`` where it cannot be had."""
+        try:
+            build = registry.load("runtime", self.runtime_name)
+        except PluginError as error:
+            raise Untested(f"there is no runtime to try it on: {error}") from error
         runtime: Runtime = build()
         return runtime
 
