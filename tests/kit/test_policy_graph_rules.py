@@ -241,7 +241,6 @@ def test_all_problems_are_listed_at_once_and_once_for_all_cases() -> None:
         check_policy_graph(Sloppy, excused={"log_probs_repeat": "a test of the kit", "builds_repeat": "also"})
     problems = caught.value.problems
     assert [(problem.rule, problem.case) for problem in problems] == [
-        ("specs_can_be_sent", ""),
         ("acting_and_trainable_name_weights", "Box(5) to Discrete(3)"),
         ("acting_and_trainable_name_weights", "Box(5) to Box(2)"),
         ("postprocessing_keeps_the_rows", ""),

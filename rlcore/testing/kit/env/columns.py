@@ -173,6 +173,7 @@ def observations_have_memory_of_their_own(lab: EnvLab) -> Iterator[Fault]:
     """obs, final_obs and the rows of each do not share memory, and stay as they are until the next send or poll."""
     shared: set[str] = set()
     changed: str | None = None
+    draws = lab.draws
     with lab.open(lab.seed) as env:
         player = Player.of(env, lab.seed)
         for _ in range(min(lab.polls, 100)):
@@ -186,7 +187,8 @@ def observations_have_memory_of_their_own(lab: EnvLab) -> Iterator[Fault]:
                 shared.update(f"the rows of {name} share memory" for name in overlaid)
             # A checkpoint or a video may be written between poll and send.
             env.get_state()
-            env.render(0)
+            if draws:
+                env.render(0)
             changed = changed or _changed(polled, copies)
             answer(env, player.answers(copies))
     for what in sorted(shared):

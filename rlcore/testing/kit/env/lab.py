@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore.env import BatchedEnv
 from rlcore.envs import EnvSource, build_env, source_name
-from rlcore.testing.kit.env.play import COLUMNS, Player, Recording, Row, Track, leaves_of, play
+from rlcore.testing.kit.env.play import COLUMNS, PATIENCE, Player, Recording, Row, Track, leaves_of, play
 from rlcore.testing.kit.report import Untested
 from rlcore.testing.kit.rules import once
 
@@ -95,6 +95,16 @@ class EnvLab:
                 if len(lengths) != 1 or any(len(array) != ended for array in leaves_of(step.final_obs).values()):
                     return True
         return False
+
+    @once
+    def draws(self) -> bool:
+        """Whether it draws frames as it was built, and nothing that this needs is missing."""
+        with self.open(self.seed) as env:
+            env.poll(PATIENCE)
+            try:
+                return env.render(0) is not None
+            except Exception:  # another rule is about it
+                return False
 
     def require_endings(self) -> None:
         """``Untested`` where no episode ended in the recording."""

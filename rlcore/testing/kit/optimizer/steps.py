@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.errors import NonFiniteError
 from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.testing.kit.optimizer.lab import LEFT, RIGHT, ROWS, OptimizerLab
 from rlcore.testing.kit.optimizer.watched import PROGRESS, SAMPLED, USED, noted
@@ -129,17 +130,21 @@ def progress_is_passed_on(lab: OptimizerLab) -> Iterator[Fault]:
 
 
 def updates_that_are_not_finite_are_counted(lab: OptimizerLab) -> Iterator[Fault]:
-    """A sample whose loss is NaN changes no weight; skipped_updates says so, and training goes on."""
+    """A sample whose loss is NaN changes no weight: skipped_updates says so and training goes on, or it ends."""
     with lab.training(lab.task(poison=2)) as training:
-        results = training.step(max(4, UNDER_WAY))
+        results: list[StepResult] = []
+        ended, after = False, None
+        try:
+            results = training.step(max(4, UNDER_WAY))
+            after = training.step()[0]
+        except NonFiniteError:
+            ended = True
         weights = training.weights()
-        after = training.step()[0]
     if any(not np.isfinite(array).all() for own in weights.values() for array in own.values()):
         yield Fault("rewards that are NaN made weights NaN", "leave out updates that are skipped or whose mean is NaN")
-        return
-    if not sum(result.skipped_updates for result in results):
+    elif not ended and not sum(result.skipped_updates for result in results):
         yield Fault("rewards that are NaN were learnt from, and no update counted as skipped", "count skipped updates")
-    if not after.updates:
+    elif after is not None and not after.updates:
         yield Fault("after a skipped update there were no more", "go on with the next sample")
 
 

@@ -49,8 +49,8 @@ def postprocessing_keeps_the_rows(lab: GraphLab) -> Iterator[Fault]:
 
 
 def pieces_are_not_mixed(lab: GraphLab) -> Iterator[Fault]:
-    """What comes of a piece does not depend on the other pieces of the batch."""
-    graph, raw = lab.build(), lab.raw_copy()
+    """What comes of a piece does not depend on the other pieces, but for a normalisation that can be turned off."""
+    graph, raw = lab.build_apart(), lab.raw_copy()
     whole = graph.postprocess(raw)
     for piece in range(raw.pieces):
         start, length = int(raw.cuts[START][piece]), int(raw.cuts[LENGTH][piece])
@@ -69,6 +69,7 @@ def pieces_are_not_mixed(lab: GraphLab) -> Iterator[Fault]:
             if found:
                 yield Fault(
                     f"piece {piece} comes out differently {what}: {found}",
-                    "stop every sum at the end of its piece; rlcore.returns does",
+                    "stop every sum at the end of its piece, as rlcore.returns does; normalising over the batch needs "
+                    "a setting normalize_advantages that turns it off",
                 )
                 return
