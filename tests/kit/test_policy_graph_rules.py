@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from support import broken_graphs as broken
 
 from rlcore.errors import SpaceError, UnknownPluginError
@@ -19,6 +19,8 @@ from rlcore.testing.linear import LinearPG
 
 OBS = Box(-2.0, 2.0, (5,), np.float32)
 DISCRETE, CONTINUOUS = Discrete(3, start=1), Box(-1.0, 1.0, (2,), np.float32)
+
+MASKED = Dict({"place": OBS, "action_mask": MultiBinary(3)})
 
 #: ``(rule, graph, what the rule says)``; the graph acts in a Discrete space, or a Box where it is in this set.
 BOXES = {broken.NaNActions}
@@ -62,6 +64,7 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("actions_have_their_shapes_and_types", broken.TooManyActions, "actions has numbers outside of 0 to n - 1"),
     ("actions_have_their_shapes_and_types", broken.NaNActions, "actions is not finite"),
     ("actions_fit_the_environment", broken.TooManyActions, "the environment would get 4, which is not in Discrete(3"),
+    ("actions_obey_the_mask", LinearPG, "exploring it took action "),
     ("extras_are_columns", broken.ScalarExtras, "extras['temperature'] is a float for 4 observations"),
     ("extras_are_columns", broken.NaNExtras, "extras['energy'] is not finite"),
     ("extras_are_columns", broken.DoubleLogp, "extras['action_logp'] is float64 (4,), expected float32 (4,)"),
@@ -209,6 +212,8 @@ BROKEN: list[tuple[str, Any, str]] = [
 def lab_of(graph: Any) -> GraphLab:
     continuous = graph in BOXES or graph is broken.GivesAll
     config = {"recurrent": True} if graph in RECURRENT else {}
+    if graph is LinearPG:
+        return GraphLab(graph, drawn(MASKED, DISCRETE))
     return GraphLab(graph, drawn(OBS, CONTINUOUS if continuous else DISCRETE), config)
 
 
@@ -253,7 +258,11 @@ def test_all_problems_are_listed_at_once_and_once_for_all_cases() -> None:
 @pytest.mark.parametrize("config", [{}, {"entropy_coeff": 0.1, "normalize_advantages": False, "max_grad_norm": 0.01}])
 def test_numpy_pg_keeps_all_rules(config: dict[str, Any]) -> None:
     report = check_policy_graph("numpy.pg", config)
-    assert report.untested == {}
+    assert report.untested == {"actions_obey_the_mask": "observations have no action_mask"}
+
+
+def test_a_graph_that_obeys_masks_keeps_all_rules() -> None:
+    assert check_policy_graph(broken.Masked, spaces=[(MASKED, DISCRETE)]).untested == {}
 
 
 @pytest.mark.parametrize("config", [{}, {"recurrent": True, "learning_rate": 0.01}])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from rlcore.acting import mask_logits
 from rlcore.batch import ADVANTAGES, REWARDS, SampleBatch
 from rlcore.errors import SpaceError
 from rlcore.optim import Adam
@@ -141,6 +142,22 @@ class TooManyActions(Acts):
 class NaNActions(Acts):
     def changed(self, out: ActOutput, obs: Any) -> ActOutput:
         return out._replace(actions=out.actions * np.float32(np.nan))  # type: ignore[operator]
+
+
+class Masked(LinearPG):
+    """Knows of one mask: that of a Discrete action."""
+
+    def act(self, obs: Any, state: Any = (), *, rows: Any = None, explore: bool = True, rng: Any) -> ActOutput:
+        params = mask_logits(self._actor.parameters(self._actor.features(obs)), obs["action_mask"])
+        actions, logp, _ = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        return ActOutput(actions, (), {"action_logp": logp})
+
+    def log_probs(self, batch: SampleBatch) -> Any:
+        params = mask_logits(self._actor.parameters(self._actor.features(batch.obs)), batch["obs.action_mask"])
+        return self._distribution.log_prob(params, batch["actions"], {})
+
+    def actor(self) -> Any:
+        return super().actor() if not hasattr(self, "_actor") else None
 
 
 class ScalarExtras(Acts):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
+from rlcore.testing.environments.masks import allow_something, flags, forbidden, is_mask
 from rlcore.testing.environments.steps import check_groups, check_sent, seed_bits
 
 #: How likely a step is to end an episode, by termination and by truncation.
@@ -22,7 +23,8 @@ class Drawn(BatchedEnv):
     """``num_envs`` slots in lockstep; observations are drawn from their space, rewards from a standard normal.
 
     Episodes end at random, by termination and by truncation, and begin anew in the same step. Actions are checked to
-    be of their space, and have no influence. Each slot draws from generators of its own.
+    be of their space and to obey the mask, where observations have an ``action_mask``, and have no influence. Each slot
+    draws from generators of its own.
     """
 
     lockstep = True
@@ -38,6 +40,7 @@ class Drawn(BatchedEnv):
         self.name = type(self).__name__
         self._actions = leaf_spaces(action_space)
         self._spaces = [leaf_spaces(copy.deepcopy(observation_space)) for _ in range(num_envs)]
+        self._masked = any(map(is_mask, self._spaces[0]))
         self._rngs = [np.random.default_rng(0) for _ in range(num_envs)]
         self._t = np.zeros(num_envs, np.int64)
         self._obs = self._nothing()
@@ -87,12 +90,20 @@ class Drawn(BatchedEnv):
             bad = [action for action in leaves[leaf] if not space.contains(action)]
             if bad:
                 raise ValueError(f"{self.name}: action {bad[0]} is not in {space}")
+        for slot in range(self.num_slots if self._masked else 0):
+            allowed = flags({leaf: array[slot] for leaf, array in self._obs.items()}, self._actions)
+            for leaf, space in self._actions.items():
+                if forbidden(leaves[leaf][slot], space, allowed[leaf]) is not None:
+                    raise ValueError(f"{self.name}: the mask forbids action {leaves[leaf][slot]} of slot {slot}")
 
     def _draw(self, slots: Any) -> dict[str, Array]:
         drawn = self._nothing(len(slots))
         for row, slot in enumerate(slots):
             for leaf, space in self._spaces[slot].items():
                 drawn[leaf][row] = space.sample()
+            if self._masked:
+                views = {leaf: array[row] for leaf, array in drawn.items()}
+                allow_something(views, self._actions, self._rngs[slot])
         return drawn
 
     def _nothing(self, rows: int = 0) -> dict[str, Array]:

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.errors import EnvError
+from rlcore.testing.environments.masks import Flags, flags, is_mask, legal_sample
 from rlcore.testing.kit.trees import difference
 
 #: Seconds that an environment may take to have something ready.
 PATIENCE = 60.0
-MASK = "action_mask"
 
 COLUMNS = tuple(column.name for column in fields(StepBatch))
 #: ``(group, slot, agent_id)``
@@ -107,7 +107,8 @@ class Player:
 
     def _actions(self, group: str, step: StepBatch, rows: NDArray[np.int64]) -> Columns:
         spaces = leaf_spaces(self.spaces[group])
-        masks = leaves_of(step.obs).get(MASK)
+        obs = leaves_of(step.obs)
+        masked = any(map(is_mask, obs))
         columns: dict[str, list[Any]] = {leaf: [] for leaf in spaces}
         for row in rows.tolist():
             slot, agent = int(step.slot[row]), np.asarray(step.agent_id)[row].item()
@@ -115,16 +116,17 @@ class Player:
             self.turns[group, slot, agent] = turn + 1
             code = zlib.crc32(repr((group, agent)).encode())
             seeds = np.random.SeedSequence([self.seed, 0 if self.alike else slot + 1, code, turn])
+            allowed: Flags = flags({leaf: array[row] for leaf, array in obs.items()}, spaces) if masked else {}
             for (leaf, space), own in zip(spaces.items(), seeds.generate_state(len(spaces)), strict=True):
-                columns[leaf].append(_sample(space, int(own), None if masks is None else masks[row]))
+                columns[leaf].append(_sample(space, int(own), allowed.get(leaf)))
         stacked = {leaf: np.stack(values) for leaf, values in columns.items()}
         return stacked[""] if set(stacked) == {""} else stacked
 
 
-def _sample(space: gymnasium.Space[Any], seed: int, mask: Array | None) -> Any:
+def _sample(space: gymnasium.Space[Any], seed: int, allowed: list[NDArray[np.bool_]] | None) -> Any:
+    if allowed:
+        return legal_sample(space, allowed, np.random.default_rng(seed))
     space.seed(seed)
-    if mask is not None and isinstance(space, gymnasium.spaces.Discrete) and np.shape(mask) == (space.n,):
-        return space.sample(mask=np.asarray(mask, np.int8))
     return space.sample()
 
 

@@ -24,6 +24,7 @@ POLICY_GRAPH_RULES: Sequence[Rule[GraphLab]] = (
     building.no_generator_but_its_own_is_used,
     acting.actions_have_their_shapes_and_types,
     acting.actions_fit_the_environment,
+    acting.actions_obey_the_mask,
     acting.extras_are_columns,
     acting.states_go_in_and_come_out,
     acting.acting_follows_the_generator,

@@ -12,6 +12,7 @@ from rlcore.acting import to_env
 from rlcore.batch import ACTION_LOGP
 from rlcore.columns import Array, Columns, take
 from rlcore.policy_graph import ActOutput
+from rlcore.testing.environments.masks import flags, forbidden, is_mask
 from rlcore.testing.kit.policy.lab import GraphLab, generator, rows_of
 from rlcore.testing.kit.report import Fault, Untested
 from rlcore.testing.kit.trees import array_leaves, copied, difference, shared_with
@@ -69,6 +70,26 @@ def actions_fit_the_environment(lab: GraphLab) -> Iterator[Fault]:
                     "give actions that rlcore.acting.to_env can bring into the space by shifting and clipping",
                 )
                 return
+
+
+def actions_obey_the_mask(lab: GraphLab) -> Iterator[Fault]:
+    """Where observations have an action_mask, no action is taken that it forbids, exploring or not."""
+    if not any(map(is_mask, lab.observations)):
+        raise Untested("observations have no action_mask")
+    n, spaces, obs = 32, lab.action_leaves(), _leaves(lab.obs(32))
+    for explore in (True, False):
+        out = lab.template.act(lab.obs(n), lab.template.initial_state(n), explore=explore, rng=generator(3))
+        actions = _leaves(to_env(out.actions, lab.action_space))
+        for row in range(n):
+            allowed = flags({leaf: array[row] for leaf, array in obs.items()}, spaces)
+            for leaf, space in spaces.items():
+                if forbidden(actions[leaf][row], space, allowed[leaf]) is not None:
+                    how = "exploring" if explore else "without exploring"
+                    yield Fault(
+                        f"{how} it took action {actions[leaf][row]} in row {row}, which the mask forbids",
+                        "give forbidden options no probability, before drawing and before choosing the likeliest",
+                    )
+                    return
 
 
 def extras_are_columns(lab: GraphLab) -> Iterator[Fault]:
