@@ -99,7 +99,10 @@ class Report:
     def __str__(self) -> str:
         problems = self.problems
         held = len({finding.rule for finding in self.findings} - self.broken - self.untested.keys())
-        count = _counted(len(problems), "problem") if problems else f"{_counted(held, 'rule')} hold{'s' * (held == 1)}"
+        if problems:
+            count = _counted(len(problems), "problem")
+        else:
+            count = f"{_counted(held, 'rule')} hold{'s' * (held == 1)}" if held else "nothing to test"
         lines = [f"{self.target}: {count}", *(_indented(str(problem)) for problem in problems)]
         reasons: dict[str, list[str]] = {}
         for rule, reason in self.untested.items():
