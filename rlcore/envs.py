@@ -20,7 +20,7 @@ import inspect
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 
@@ -40,6 +40,9 @@ class EnvProvider(ABC):
 
     ``make`` serves ``provider:id``; ``adapt`` serves users' own objects of the kind that the provider is about.
     """
+
+    #: Some of its ids that stand for all: those that the conformance kit tries.
+    examples: ClassVar[tuple[str, ...]] = ()
 
     @abstractmethod
     def make(self, env_id: str, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:

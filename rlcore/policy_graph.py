@@ -157,6 +157,8 @@ class PolicyGraph(ABC):
     #: Rows that ``postprocess`` needs beyond the end of a piece (n-step); the evaluator holds that many back.
     lookahead: int = 0
     minibatch_unit: Unit = ROW
+    #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_policy_graph``, such as ``config``.
+    conformance: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,
@@ -240,6 +242,13 @@ class PolicyGraph(ABC):
         if not skipped:
             self.apply_gradients(output.gradients)
         return LearnOutput(output.stats, output.td_error, output.stop, skipped, output.count)
+
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
+        """The log-probability of each row's action under the weights as they are, ``[N]``; None where there is none.
+
+        Before the first update it equals the row column ``action_logp`` that acting noted.
+        """
+        return None
 
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
         """Every parameter and buffer that acting or the loss reads and learning changes, or those in ``names``."""

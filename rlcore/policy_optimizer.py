@@ -59,6 +59,8 @@ class PolicyOptimizer(ABC):
     Config: ClassVar[type[OptimizerConfig]] = OptimizerConfig
     #: Methods that a policy graph may leave out and this optimizer cannot do without.
     requires: ClassVar[frozenset[str]] = frozenset()
+    #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_optimizer``, such as ``graph, steps``.
+    conformance: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(
         self,

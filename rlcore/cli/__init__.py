@@ -19,6 +19,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "evaluate": ("rlcore.cli.evaluate:evaluate", "Let a trained policy act, and print its return as JSON."),
     "plot": ("rlcore.cli.plot:plot", "Draw the learning curves of runs."),
     "plugins": ("rlcore.cli.plugins:plugins", "Show which parts are installed, and from which package."),
+    "check": ("rlcore.cli.check:check", "Check that a part or a package keeps its contract."),
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }
 

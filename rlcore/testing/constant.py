@@ -17,7 +17,7 @@ from pydantic import Field
 
 from rlcore.batch import ACTION_LOGP, ADVANTAGES, LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, leaf_spaces
-from rlcore.errors import UserError
+from rlcore.errors import SpaceError, UserError
 from rlcore.model import BatchedModel
 from rlcore.optim import SGD, UpdateRule
 from rlcore.policy_graph import (
@@ -44,6 +44,13 @@ from rlcore.testing.checks import check_act_rows, check_batch, check_observation
 OFFSET, DRIFT = "table.offset", "table.drift"
 #: Row columns that acting returns: the observation's first number, and the rows as it was told them.
 SEEN_OBS, SEEN_SLOT, SEEN_T, SEEN_STATE = "seen_obs", "seen_slot", "seen_t", "seen_state"
+
+_LEAVES = (
+    gymnasium.spaces.Box,
+    gymnasium.spaces.Discrete,
+    gymnasium.spaces.MultiDiscrete,
+    gymnasium.spaces.MultiBinary,
+)
 
 
 class TableValueConfig(GraphConfig):
@@ -167,6 +174,9 @@ class TableValue(PolicyGraph):
         model: BatchedModel | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        if any(device != "cpu" for device in devices):
+            raise UserError(f"numpy computes on cpu only, not on {', '.join(devices)}")
+        _check_spaces(observation_space, action_space)
         self.minibatch_unit: Unit = PIECE if self.config.recurrent else ROW
         self.learnt: list[int] = []
         self._updates = 0
@@ -247,6 +257,13 @@ def _chosen(batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None, u
         return whole.take_pieces(units)
     one_piece = {"start": np.zeros(1, np.int64), "length": np.array([len(units)])}
     return SampleBatch({name: column[units] for name, column in whole.rows.items()}, one_piece)
+
+
+def _check_spaces(*spaces: gymnasium.Space[Any]) -> None:
+    for space in spaces:
+        for leaf in leaf_spaces(space).values():
+            if not isinstance(leaf, _LEAVES):
+                raise SpaceError(f"{leaf} is no space of numbers")
 
 
 def _first_number(obs: Columns) -> NDArray[np.float32]:

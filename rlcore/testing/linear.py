@@ -261,6 +261,10 @@ class LinearPG(PolicyGraph):
         }
         return GradientOutput({name: np.asarray(g, np.float32) for name, g in gradients.items()}, count, stats)
 
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        params = self._actor.parameters(self._actor.features(batch.obs))
+        return self._distribution.log_prob(params, batch[ACTIONS], {})
+
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of Adam. ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
         if not all(np.isfinite(gradient).all() for gradient in gradients.values()):

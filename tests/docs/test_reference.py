@@ -14,6 +14,12 @@ import rlcore
 from rlcore import config, errors, hooks, registry
 from rlcore.cli import COMMANDS
 from rlcore.progress import ROW_KEYS
+from rlcore.testing.kit.env import ENV_RULES
+from rlcore.testing.kit.optimizer import OPTIMIZER_RULES
+from rlcore.testing.kit.plugin import PLUGIN_RULES
+from rlcore.testing.kit.policy import ACTOR_RULES, POLICY_GRAPH_RULES
+from rlcore.testing.kit.rules import demand
+from rlcore.testing.kit.runtime import RUNTIME_RULES
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -86,3 +92,11 @@ def test_every_error() -> None:
 
 def test_every_key_of_a_row() -> None:
     assert set(ROW_KEYS) <= code_words(page("runs.md"))
+
+
+def test_every_rule_of_the_conformance_kit() -> None:
+    text = page("conformance.md")
+    kinds = (ENV_RULES, POLICY_GRAPH_RULES, ACTOR_RULES, OPTIMIZER_RULES, RUNTIME_RULES, PLUGIN_RULES)
+    for section, rules in zip(text.partition("## The rules")[2].split("\n### ")[1:], kinds, strict=True):
+        rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", section, re.MULTILINE)
+        assert rows == [(rule.__name__, demand(rule).replace("``", "`")) for rule in rules]

@@ -41,6 +41,23 @@ def test_it_resumes_exactly(environment: Any, projects: Mapping[str, Any], tmp_p
     assert json.loads(whole)["weights_sha256"] == json.loads(resumed)["weights_sha256"]
 
 
+def test_it_passes_the_conformance_kit(alone: Alone, projects: Mapping[str, Any]) -> None:
+    environment = alone("rlcore[testing]", "rlcore-example-plugin", "rlcore-sync")
+    reports = environment.rlcore("check", "rlcore-example-plugin")
+    titles = [line for line in reports.splitlines() if not line.startswith(" ")]
+    assert [title.partition(":")[0] for title in titles] == [
+        "package rlcore-example-plugin",
+        "policy graph features.pg",
+        "actor of features.pg",
+        "optimizer accumulate",
+    ]
+    tests = str(projects["rlcore-example-plugin"].folder / "tests")
+    passed = environment.python(
+        f"import pytest; raise SystemExit(pytest.main(['-q', '-p', 'no:cacheprovider', {tests!r}]))"
+    )
+    assert " failed" not in passed and " passed" in passed
+
+
 def test_its_page_shows_the_file(projects: Mapping[str, Any]) -> None:
     folder = projects["rlcore-example-plugin"].folder
     assert (folder / "cartpole.yaml").read_text() in (folder / "README.md").read_text()

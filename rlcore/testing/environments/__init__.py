@@ -1,6 +1,8 @@
 """Small environments with known right answers, well behaved and not."""
 
+from rlcore.testing.environments.contexts import Contexts
 from rlcore.testing.environments.count import AliasingCount, AliasingCountEnv, Count, CountEnv, DictCountEnv
+from rlcore.testing.environments.drawn import Drawn
 from rlcore.testing.environments.faulty import (
     ArrayRewardEnv,
     ExtraKeyEnv,
@@ -25,9 +27,11 @@ __all__ = [
     "AliasingCount",
     "AliasingCountEnv",
     "ArrayRewardEnv",
+    "Contexts",
     "Count",
     "CountEnv",
     "DictCountEnv",
+    "Drawn",
     "ExtraKeyEnv",
     "InfoEnv",
     "MissingKeyEnv",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
-from rlcore.testing.environments.steps import check_sent, step_from_tree, step_to_tree, still_waiting
+from rlcore.testing.environments.steps import check_groups, check_sent, step_from_tree, step_to_tree, still_waiting
 
 #: The observation that opens an episode.
 START_OBS = 10.0
@@ -79,6 +79,7 @@ class Count(BatchedEnv):
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._ready is not None:
             raise ValueError(f"{self.name}: actions were sent before the last step was polled")
+        check_groups(self.name, self.groups, actions)
         slots, chosen = actions[DEFAULT_GROUP]
         check_sent(self.name, np.flatnonzero(self._due), slots, chosen)
         space = self.groups[DEFAULT_GROUP][1]

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, take
+from rlcore.columns import Columns, length, take
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.testing.environments.count import Count
-from rlcore.testing.environments.steps import concat_steps
+from rlcore.testing.environments.steps import check_groups, concat_steps
 
 
 class Scattered(BatchedEnv):
@@ -64,10 +64,15 @@ class Scattered(BatchedEnv):
         return self._order.permutation(ready)[: self._order.integers(1, len(ready), endpoint=True)]
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
-        for group, (slots, chosen) in actions.items():
+        check_groups(self.name, self.groups, actions)
+        for slots, chosen in actions.values():
+            if len(slots) != length(chosen):
+                raise ValueError(f"{self.name}: {len(slots)} slots, but {length(chosen)} actions were given")
             for slot in np.unique(slots):
                 if not 0 <= slot < self.num_slots or not self._unanswered[slot]:
                     raise ValueError(f"{self.name}: slot {slot} does not wait for an action")
+        for group, (slots, chosen) in actions.items():
+            for slot in np.unique(slots):
                 rows = np.flatnonzero(slots == slot)
                 self._envs[slot].send({group: (np.zeros(len(rows), np.int64), take(chosen, rows))})
                 self._unanswered[slot] -= len(rows)

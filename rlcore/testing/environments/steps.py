@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -65,6 +65,13 @@ def _concat(values: Sequence[Any]) -> Columns:
     if isinstance(values[0], dict):
         return {leaf: np.concatenate([value[leaf] for value in values]) for leaf in values[0]}
     return np.concatenate(values)
+
+
+def check_groups(name: str, known: Iterable[str], sent: Iterable[str]) -> None:
+    """Raises ``ValueError`` for actions of a group that there is not."""
+    unknown = sorted(set(sent) - set(known))
+    if unknown:
+        raise ValueError(f"{name}: actions for {', '.join(unknown)}; the groups are {', '.join(known)}")
 
 
 def check_sent(name: str, expected: NDArray[Any], slots: NDArray[Any], actions: Columns) -> None:

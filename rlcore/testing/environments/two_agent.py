@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
 from rlcore.testing.environments.steps import (
+    check_groups,
     check_sent,
     noise,
     seed_bits,
@@ -135,6 +136,7 @@ class TwoAgentEnv(BatchedEnv):
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._ready is not None:
             raise ValueError(f"{self.name}: actions were sent before the last step was polled")
+        check_groups(self.name, self.groups, actions)
         for group, (slots, chosen) in actions.items():
             self._answer(group, slots, np.asarray(chosen))
             self._polled.pop(group, None)

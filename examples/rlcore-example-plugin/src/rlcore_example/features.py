@@ -13,7 +13,7 @@ from pydantic import PositiveFloat, PositiveInt
 from rlcore.acting import Categorical, FlatObs
 from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
 from rlcore.columns import Columns
-from rlcore.errors import SpaceError
+from rlcore.errors import SpaceError, UserError
 from rlcore.model import BatchedModel
 from rlcore.optim import Adam
 from rlcore.policy_graph import (
@@ -31,19 +31,23 @@ from rlcore.returns import discounted_returns
 
 
 class FeaturesConfig(GraphConfig):
-    """``features``: how many; ``scale``: how fast they vary with the observation."""
+    """``features``: how many; ``scale``: how fast they vary with the observation.
+
+    ``normalize_advantages`` gives the returns of each minibatch mean 0 and deviation 1.
+    """
 
     learning_rate: PositiveFloat = 0.02
     gamma: float = 0.99
     features: PositiveInt = 128
     scale: PositiveFloat = 1.0
+    normalize_advantages: bool = True
 
 
 class FeaturesPG(PolicyGraph):
     """REINFORCE over ``sqrt(2 / m) * cos(obs @ W + b)``, with W and b drawn once (Rahimi and Recht 2007).
 
-    Only the layer on top of the features is trained, so that the gradient is a line of algebra. The baseline is the
-    mean return of the batch. Acts in Discrete spaces; ``SpaceError`` for others.
+    Only the layer on top of the features is trained, so that the gradient is a line of algebra. Acts in Discrete
+    spaces; ``SpaceError`` for others.
     """
 
     Config = FeaturesConfig
@@ -59,9 +63,12 @@ class FeaturesPG(PolicyGraph):
         model: BatchedModel | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        if any(device != "cpu" for device in devices):
+            raise UserError(f"features.pg computes on cpu only, not on {', '.join(devices)}")
         if not isinstance(action_space, gymnasium.spaces.Discrete):
             raise SpaceError(f"features.pg acts in Discrete spaces, not in {action_space}")
         self._gamma = config.gamma
+        self._normalize = config.normalize_advantages
         self._flatten = FlatObs(observation_space)
         self._distribution = Categorical(int(action_space.n))
         self._rule = Adam(config.learning_rate, max_grad_norm=1.0)
@@ -98,8 +105,9 @@ class FeaturesPG(PolicyGraph):
         rows = batch.held if isinstance(batch, Pinned) else batch
         chosen = slice(None) if units is None else units
         features = self._features(rows.obs)[chosen]
-        actions, returns = rows[ACTIONS][chosen], rows[ADVANTAGES][chosen]
-        advantages = (returns - returns.mean()) / (returns.std() + 1e-6)
+        actions, advantages = rows[ACTIONS][chosen], rows[ADVANTAGES][chosen]
+        if self._normalize:
+            advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-6)
         logits = self._logits(features)
         # d(-log pi(a) * advantage) / d logits = (pi - onehot(a)) * advantage
         error = self._distribution.probabilities(logits).astype(np.float32)
@@ -113,6 +121,9 @@ class FeaturesPG(PolicyGraph):
         }
         return GradientOutput(gradients, len(actions), stats)
 
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        return self._distribution.log_prob(self._logits(self._features(batch.obs)), batch[ACTIONS], {})
+
     def apply_gradients(self, gradients: Weights) -> None:
         trained, self._moments = self._rule.update(self._trained(), gradients, self._moments)
         self._weights = {**self._weights, **trained}
@@ -121,7 +132,8 @@ class FeaturesPG(PolicyGraph):
         return {"weights": dict(self._weights), "moments": self._moments}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._weights, self._moments = dict(state["weights"]), state["moments"]
+        self._weights = {name: np.array(weight) for name, weight in state["weights"].items()}
+        self._moments = state["moments"]
 
     def _trained(self) -> Weights:
         return {name: self._weights[name] for name in sorted(self.trainable)}

@@ -42,6 +42,8 @@ class GymProvider(EnvProvider):
     without one.
     """
 
+    examples = ("CartPole-v1", "Pendulum-v1")
+
     def make(self, env_id: str, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:
         """Raises ``UnknownPluginError`` for an id that is not registered, ``ConfigError`` for a wrong setting, and
         ``EnvError`` where the environment cannot be built.

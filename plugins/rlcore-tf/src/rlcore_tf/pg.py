@@ -190,6 +190,14 @@ class PolicyGradient(PolicyGraph):
         drawn = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         return ActOutput(drawn.actions, (), {**drawn.extras, ACTION_LOGP: drawn.logp})
 
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        with tf.device(self._device):
+            outputs = self._policy(tf.constant(self._flatten(batch.obs)))
+            taken = tf.constant(self._evaluation.taken(batch))
+            evaluated = self._evaluation.evaluate(outputs, self._variables.get(LOG_STD), taken)
+        log_probs: NDArray[np.float32] = evaluated.log_probs.numpy()
+        return log_probs
+
     def _outputs_of(self, obs: Any) -> Any:
         outputs = self._policy(obs)
         if LOG_STD not in self._variables:

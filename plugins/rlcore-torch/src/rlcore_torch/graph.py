@@ -214,6 +214,12 @@ class TorchPolicyGraph(PolicyGraph):
         heads = self._model(self._parameters.leaves, self._observed(obs))
         return self._actions.choose(heads, obs, rows, explore, rng)
 
+    @torch.inference_mode()
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        heads = self._model(self._parameters.leaves, self._observed(batch.obs))
+        taken = torch.tensor(self._evaluation.taken(batch[ACTIONS], batch.rows), device=self._devices[0])
+        return self._evaluation.evaluate(heads.policy, heads.log_std, taken).log_probs[:, 0].cpu().numpy()
+
     def _observed(self, obs: Columns) -> Tensor:
         return torch.tensor(self._flatten(obs), device=self._devices[0])
 

@@ -1,0 +1,1 @@
+"""The conformance kit: rules for each kind of part, and what runs them."""
