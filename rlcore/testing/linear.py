@@ -263,7 +263,10 @@ class LinearPG(PolicyGraph):
 
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
         params = self._actor.parameters(self._actor.features(batch.obs))
-        return self._distribution.log_prob(params, batch[ACTIONS], {})
+        allowed = self._actor.allowed(batch.obs)
+        if allowed is not None:
+            params = self._distribution.masked(params, allowed)
+        return self._distribution.log_prob(params, batch.actions, batch.rows)
 
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of Adam. ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""

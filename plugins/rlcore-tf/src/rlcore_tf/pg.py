@@ -193,7 +193,9 @@ class PolicyGradient(PolicyGraph):
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
         with tf.device(self._device):
             outputs = self._policy(tf.constant(self._flatten(batch.obs)))
-            taken = tf.constant(self._evaluation.taken(batch))
+            if self._mask is not None:
+                outputs = without(outputs, tf.constant(self._forbidden(batch.obs, len(batch))))
+            taken = tf.constant(self._evaluation.taken(batch.actions, batch.rows))
             evaluated = self._evaluation.evaluate(outputs, self._variables.get(LOG_STD), taken)
         log_probs: NDArray[np.float32] = evaluated.log_probs.numpy()
         return log_probs

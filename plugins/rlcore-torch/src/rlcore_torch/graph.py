@@ -217,8 +217,9 @@ class TorchPolicyGraph(PolicyGraph):
     @torch.inference_mode()
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
         heads = self._model(self._parameters.leaves, self._observed(batch.obs))
-        taken = torch.tensor(self._evaluation.taken(batch[ACTIONS], batch.rows), device=self._devices[0])
-        return self._evaluation.evaluate(heads.policy, heads.log_std, taken).log_probs[:, 0].cpu().numpy()
+        columns = self._actions.columns(batch)
+        minibatch = {name: torch.tensor(column, device=self._devices[0]) for name, column in columns.items()}
+        return self._actions.evaluate(heads, minibatch).log_probs[:, 0].cpu().numpy()
 
     def _observed(self, obs: Columns) -> Tensor:
         return torch.tensor(self._flatten(obs), device=self._devices[0])
