@@ -1,4 +1,4 @@
-"""Stable-Baselines3 with the common recipe, by its public interface alone."""
+"""Stable-Baselines3 with the common recipe. Only sampling without learning needs a method that it keeps private."""
 
 from __future__ import annotations
 

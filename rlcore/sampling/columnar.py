@@ -291,18 +291,13 @@ class _Fragment:
         self, batch: SampleBatch, ended: NDArray[np.bool_], time: NDArray[np.int64]
     ) -> list[Episode]:
         """Adds the pieces to the book; the episodes that ended, in the order in which they did."""
-        book, policy_id = self._sampler._book, self._sampler._role.policy_id
-        starts, sizes, slots = batch.cuts[START], batch.cuts[LENGTH], batch.cuts[SLOT]
         if not len(batch):
             return []
-        sums = np.add.reduceat(batch[REWARDS].astype(np.float64), starts)
-        episodes = []
-        for piece in np.flatnonzero(ended)[np.lexsort((slots[ended], time[ended]))]:
-            slot = int(slots[piece])
-            book.add(policy_id, slot, sums[piece], sizes[piece])
-            episodes.append(book.finish(slot))
-        book.add(policy_id, slots[~ended], sums[~ended], sizes[~ended])
-        return episodes
+        slots = batch.cuts[SLOT]
+        sums = np.add.reduceat(batch[REWARDS].astype(np.float64), batch.cuts[START])
+        order = np.flatnonzero(ended)[np.lexsort((slots[ended], time[ended]))]
+        policy_id = self._sampler._role.policy_id
+        return self._sampler._book.settle(policy_id, slots, sums, batch.cuts[LENGTH], ended, order)
 
 
 def _spread(values: NDArray[Any], index: NDArray[np.int64], size: int) -> NDArray[Any]:

@@ -59,6 +59,36 @@ class EpisodeBook:
         self.abandon(slot)
         return episode
 
+    def settle(
+        self, policy_id: str, slots: Any, sums: Any, steps: Any, ended: Any, order: Any
+    ) -> list[Episode]:
+        """Adds pieces, which lie slot by slot in time order, of an environment with one policy.
+
+        By piece: its slot, the sum of its rewards, its steps, whether its episode ended. The episodes of the pieces
+        ``order``, which are those that ended, in that order.
+        """
+        running = self.returns.setdefault(policy_id, np.zeros(self._slots, np.float64))
+        opens = np.ones(len(slots), np.bool_)
+        opens[1:] = slots[1:] != slots[:-1]
+        first = np.flatnonzero(opens)
+        # A slot's first piece goes on with what the book holds of its episode, later ones begin episodes.
+        returns, lengths = sums.copy(), steps.copy()
+        returns[first] += running[slots[first]]
+        lengths[first] += self.length[slots[first]]
+        rank = np.arange(len(slots)) - np.repeat(first, np.diff(first, append=len(slots)))
+        ids = self.eps_id(slots, self.number[slots] + rank)
+        columns = (column[order].tolist() for column in (ids, slots, returns, lengths))
+        episodes = [
+            Episode(eps_id, slot, total, length, {policy_id: total})
+            for eps_id, slot, total, length in zip(*columns, strict=True)
+        ]
+        last = np.append(first[1:], len(slots)) - 1
+        goes_on = ~ended[last]
+        running[slots[last]] = np.where(goes_on, returns[last], 0.0)
+        self.length[slots[last]] = np.where(goes_on, lengths[last], 0)
+        self.number += np.bincount(slots[ended], minlength=self._slots)
+        return episodes
+
     def abandon(self, slot: int) -> None:
         """Forgets what the running episode of ``slot`` has brought."""
         self.length[slot] = 0

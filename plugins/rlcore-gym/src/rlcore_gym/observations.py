@@ -70,6 +70,8 @@ def _checked(label: str, value: Any, shape: tuple[int, ...], dtype: np.dtype[Any
     if array.shape != shape:
         given = f"a {type(value).__name__}" if array.dtype.hasobject else f"of shape {array.shape}"
         raise Misfit(row, f"{label} is {given}, expected {shape}")
+    if array.dtype == dtype:
+        return array
     if not can_cast(array, dtype):
         raise Misfit(row, f"{label} holds {array.dtype} values, its space says {dtype}")
     if dtype.kind == array.dtype.kind == "f" and (lost := too_large(array, dtype)) is not None:
