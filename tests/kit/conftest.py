@@ -9,8 +9,6 @@ from rlcore import registry
 
 __all__ = ["Install", "install"]
 
-pytest_plugins = ["pytester"]
-
 
 @pytest.fixture(autouse=True)
 def no_registrations(monkeypatch: pytest.MonkeyPatch) -> None:
