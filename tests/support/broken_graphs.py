@@ -7,9 +7,9 @@ import itertools
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Tuple
 from pydantic import BaseModel, ConfigDict
 
-from rlcore.acting import mask_logits
 from rlcore.batch import ADVANTAGES, REWARDS, SampleBatch
 from rlcore.errors import SpaceError
 from rlcore.optim import Adam
@@ -144,20 +144,22 @@ class NaNActions(Acts):
         return out._replace(actions=out.actions * np.float32(np.nan))  # type: ignore[operator]
 
 
+class IgnoresMasks(LinearPG):
+    def act(self, obs: Any, state: Any = (), **others: Any) -> ActOutput:
+        return super().act({**obs, "action_mask": np.ones_like(obs["action_mask"])}, state, **others)
+
+
+class RefusesTuples(LinearPG):
+    """No fault: it says which spaces it cannot act in."""
+
+    def __init__(self, observation_space: Any, action_space: Any, config: Any, **others: Any) -> None:
+        if isinstance(action_space, Tuple):
+            raise SpaceError("cannot act in a Tuple")
+        super().__init__(observation_space, action_space, config, **others)
+
+
 class Masked(LinearPG):
-    """Knows of one mask: that of a Discrete action."""
-
-    def act(self, obs: Any, state: Any = (), *, rows: Any = None, explore: bool = True, rng: Any) -> ActOutput:
-        params = mask_logits(self._actor.parameters(self._actor.features(obs)), obs["action_mask"])
-        actions, logp, _ = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
-        return ActOutput(actions, (), {"action_logp": logp})
-
-    def log_probs(self, batch: SampleBatch) -> Any:
-        params = mask_logits(self._actor.parameters(self._actor.features(batch.obs)), batch["obs.action_mask"])
-        return self._distribution.log_prob(params, batch["actions"], {})
-
-    def actor(self) -> Any:
-        return super().actor() if not hasattr(self, "_actor") else None
+    """Obeys masks."""
 
 
 class ScalarExtras(Acts):
