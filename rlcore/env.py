@@ -73,7 +73,8 @@ class BatchedEnv(ABC):
                 env.send({group: (step.slot[rows], actions)})
 
     Actions are the environment's own (already clipped or shifted), in the order of the rows that were handed over;
-    nested ones as ``{leaf: array}``. Arrays handed out may be reused by the next call: the receiver copies.
+    nested ones as ``{leaf: array}``. Arrays handed out stay as they are until the next ``poll`` or ``send``, which may
+    use them again: the receiver copies.
     """
 
     #: ``{group name: (observation_space, action_space)}`` of one agent.
@@ -99,7 +100,10 @@ class BatchedEnv(ABC):
 
     @abstractmethod
     def get_state(self) -> dict[str, Any] | None:
-        """A tree of dicts, arrays, numbers and strings from which ``set_state`` goes on exactly; None if impossible."""
+        """A tree of dicts, arrays, numbers and strings from which ``set_state`` goes on exactly; None if impossible.
+
+        It is asked for between a ``poll`` and the ``send`` that answers it, or before the first ``reset``.
+        """
 
     @abstractmethod
     def set_state(self, state: dict[str, Any]) -> list[int]:

@@ -33,7 +33,7 @@ from rlcore.testing.kit.optimizer.lab import OptimizerSource, optimizer_labs
 from rlcore.testing.kit.plugin import PLUGIN_RULES
 from rlcore.testing.kit.plugin.lab import PluginLab
 from rlcore.testing.kit.policy import ACTOR_RULES, POLICY_GRAPH_RULES
-from rlcore.testing.kit.policy.lab import GraphSource, graph_labs
+from rlcore.testing.kit.policy.cases import GraphSource, graph_labs
 from rlcore.testing.kit.report import Report, check_excuses
 from rlcore.testing.kit.rules import Lab, Rule, apply, demand
 from rlcore.testing.kit.runtime import RUNTIME_RULES

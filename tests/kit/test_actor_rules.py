@@ -13,7 +13,8 @@ from support.needy_actor import NeedsAPackage
 
 from rlcore.testing.constant import TableValue
 from rlcore.testing.kit.policy import ACTOR_RULES, check_actor, examine_actor
-from rlcore.testing.kit.policy.lab import GraphLab, drawn
+from rlcore.testing.kit.policy.cases import drawn
+from rlcore.testing.kit.policy.lab import GraphLab
 from rlcore.testing.kit.rules import examine
 
 OBS = Box(-2.0, 2.0, (5,), np.float32)

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 from support import broken_envs as broken
 from support.broken_envs import attributes, columns, ended, flags, tampered
 
+from rlcore.errors import EnvError
 from rlcore.testing.environments import AliasingCount, Count, DictCountEnv, ScatteredCount, TwoAgentEnv
 from rlcore.testing.kit.env import ENV_RULES, check_env, examine_env
 from rlcore.testing.kit.env.lab import EnvLab
@@ -280,5 +281,7 @@ def test_what_fails_at_the_root_is_said_once() -> None:
 
 
 def test_an_environment_that_was_made_already_is_refused() -> None:
-    report = examine_env(EnvLab(gymnasium.make("CartPole-v1")))  # type: ignore[arg-type]
-    assert "give the class or a callable that makes it" in report.problems[0].what
+    with pytest.raises(EnvError, match="give the class or a callable that makes it"):
+        check_env(gymnasium.make("CartPole-v1"))  # type: ignore[arg-type]
+    with pytest.raises(EnvError, match="give the class or a callable that makes it"):
+        check_env(Count(2))  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ from support import broken_graphs as broken
 from rlcore.errors import SpaceError, UnknownPluginError
 from rlcore.testing.constant import TableValue
 from rlcore.testing.kit.policy import POLICY_GRAPH_RULES, check_policy_graph, examine_policy_graph
-from rlcore.testing.kit.policy.lab import GraphLab, drawn, graph_labs
+from rlcore.testing.kit.policy.cases import drawn, graph_labs
+from rlcore.testing.kit.policy.lab import GraphLab
 from rlcore.testing.kit.report import ConformanceError
 from rlcore.testing.kit.rules import examine
 from rlcore.testing.linear import LinearPG
@@ -275,6 +276,14 @@ def test_table_value_keeps_all_rules(config: dict[str, Any]) -> None:
 
 def test_a_graph_is_checked_in_the_environment_that_is_named() -> None:
     assert check_policy_graph(LinearPG, env="CartPole-v1").ok
+
+
+def test_a_graph_that_was_built_stands_for_its_class_config_and_spaces() -> None:
+    config = LinearPG.Config(gamma=0.5)
+    graph = LinearPG(OBS, CONTINUOUS, config, rng=np.random.default_rng(0))
+    (lab,) = graph_labs(graph)
+    assert (lab.graph_class, lab.case, lab.spec().config) == (LinearPG, "Box(5) to Box(2)", config)
+    assert check_policy_graph(graph).ok
 
 
 def test_spaces_that_it_refuses_are_left_out_unless_they_were_asked_for() -> None:

@@ -139,6 +139,7 @@ def test_all_problems_are_listed_at_once() -> None:
 def test_inline_keeps_all_rules_by_name_and_by_class() -> None:
     assert check_runtime("inline").ok
     assert check_runtime(InlineRuntime).target == "runtime InlineRuntime"
+    assert check_runtime(InlineRuntime()).target == "runtime InlineRuntime"
 
 
 def test_an_unknown_runtime_is_no_finding_but_an_error() -> None:

@@ -32,6 +32,10 @@ class EnvLab:
         seed: int = 1,
         case: str = "",
     ) -> None:
+        """Raises ``EnvError`` for an environment that was made already: rules need several."""
+        given: Any = source
+        if not isinstance(given, str) and not callable(given):
+            build_env(given, num_envs, settings or {})
         self.source = source
         self.settings = dict(settings or {})
         self.num_envs = num_envs

@@ -21,7 +21,7 @@ from rlcore.testing.kit.optimizer.lab import optimizer_labs
 from rlcore.testing.kit.plugin.lab import PluginLab
 from rlcore.testing.kit.plugin.package import its_algorithms_fit_their_parts, its_hooks_listen_to_events
 from rlcore.testing.kit.policy import examine_actor, examine_policy_graph
-from rlcore.testing.kit.policy.lab import graph_labs
+from rlcore.testing.kit.policy.cases import graph_labs
 from rlcore.testing.kit.report import Finding, Report, check_excuses
 from rlcore.testing.kit.rules import examine
 from rlcore.testing.kit.runtime import examine_runtime

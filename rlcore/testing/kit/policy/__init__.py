@@ -8,7 +8,8 @@ from typing import Any
 from rlcore.env import Spaces
 from rlcore.envs import EnvSource
 from rlcore.testing.kit.policy import acting, actor, building, learning, rho, weights
-from rlcore.testing.kit.policy.lab import GraphLab, GraphSource, graph_labs
+from rlcore.testing.kit.policy.cases import GraphSource, graph_labs
+from rlcore.testing.kit.policy.lab import GraphLab
 from rlcore.testing.kit.report import Report
 from rlcore.testing.kit.rules import Rule, examine
 
@@ -85,7 +86,7 @@ def check_policy_graph(
     seed: int | None = None,
     excused: Mapping[str, str] | None = None,
 ) -> Report:
-    """Holds ``graph`` (a name or a class) to the contract of ``rlcore.policy_graph``.
+    """Holds ``graph`` (a name, a class, or a graph that was built) to the contract of ``rlcore.policy_graph``.
 
     It acts in and learns from ``env``, or an environment of each of ``spaces``, pairs of observation and action space,
     in which all is random; without either, from some common ones, as far as the graph takes them. ``config`` holds

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from numpy.typing import NDArray
 
-from rlcore import registry
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns, leaf_spaces
 from rlcore.env import Spaces
 from rlcore.envs import EnvSource, build_env
-from rlcore.errors import SpaceError
 from rlcore.model import BatchedModel
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import (
@@ -27,34 +23,19 @@ from rlcore.policy_graph import (
     PolicyGraph,
     Progress,
     State,
-    Weights,
 )
 from rlcore.returns import as_transitions
 from rlcore.sampling.collect import Fragment
-from rlcore.testing.environments.drawn import Drawn
 from rlcore.testing.kit.env.play import Player, leaves_of, play
+from rlcore.testing.kit.policy.unprocessed import Unprocessed
 from rlcore.testing.kit.report import Untested
 from rlcore.testing.kit.rules import once
 from rlcore.testing.kit.trees import batch_of, batch_tree, copied, difference, read_only
-from rlcore.testing.kit.wishes import wished
-
-#: A name, or the class.
-GraphSource = str | type[PolicyGraph]
 
 SLOTS, STEPS = 3, 24
 
 #: Settings under which the gradients of a batch are the mean of those of its parts.
 APART: Mapping[str, Any] = {"normalize_advantages": False}
-
-#: The spaces in which a graph is tried where its author names none; those that it refuses are left out.
-DEFAULT_SPACES: Sequence[Spaces] = (
-    (Box(-2.0, 2.0, (5,), np.float32), Discrete(3, start=1)),
-    (Box(-2.0, 2.0, (5,), np.float32), Box(-1.0, 1.0, (2,), np.float32)),
-    (
-        Dict({"place": Box(-2.0, 2.0, (5,), np.float32), "kind": Discrete(4)}),
-        Tuple([Discrete(3), Box(-1.0, 1.0, (2,), np.float32)]),
-    ),
-)
 
 
 class GraphLab:
@@ -260,52 +241,6 @@ class GraphLab:
         """Nothing is held."""
 
 
-class Unprocessed:
-    """A policy that acts as another one does, and whose batches stay as they were sampled."""
-
-    lookahead = 0
-    postprocess = None
-
-    def __init__(self, policy: PolicyGraph | Actor) -> None:
-        self._policy = policy
-
-    def initial_state(self, n: int) -> State:
-        """The other's."""
-        return self._policy.initial_state(n)
-
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """As the other does."""
-        return self._policy.act(obs, state, rows=rows, explore=explore, rng=rng)
-
-    def on_progress(self, progress: Progress) -> None:
-        """Passed on."""
-        self._policy.on_progress(progress)
-
-    def call(self, utility: str, *args: Any) -> Any:
-        """Passed on."""
-        return self._policy.call(utility, *args)
-
-    def set_weights(self, weights: Weights) -> None:
-        """Passed on."""
-        self._policy.set_weights(weights)
-
-    def get_state(self) -> dict[str, Any]:
-        """The other's."""
-        return self._policy.get_state()
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Passed on."""
-        self._policy.set_state(state)
-
-
 def generator(seed: int) -> np.random.Generator:
     """A generator to act with."""
     return np.random.default_rng([seed, 99])
@@ -314,62 +249,3 @@ def generator(seed: int) -> np.random.Generator:
 def rows_of(n: int, t: int = 3) -> ActRows:
     """Whose rows they are: one agent in each of ``n`` slots, at step ``t`` of its episode."""
     return ActRows(np.arange(n), np.zeros(n, np.int64), np.full(n, t), np.full(n, t == 0))
-
-
-def graph_labs(
-    graph: GraphSource,
-    config: Mapping[str, Any] | None = None,
-    *,
-    env: EnvSource | None = None,
-    env_settings: Mapping[str, Any] | None = None,
-    spaces: Sequence[Spaces] | None = None,
-    seed: int | None = None,
-) -> list[GraphLab]:
-    """A lab for ``env``, or one for each of ``spaces``; without either for the defaults that the graph takes.
-
-    What is None is as the graph's ``conformance`` says. Raises ``PluginError`` for a name that leads nowhere. Where the
-    graph takes none of the default spaces, the first are left for the rules to report.
-    """
-    graph_class = registry.load("policy_graph", graph) if isinstance(graph, str) else graph
-    given = {"config": config, "env": env, "env_settings": env_settings, "spaces": spaces, "seed": seed}
-    own = wished(graph_class, given, {"seed": 1})
-    if own["env"] is not None:
-        return [GraphLab(graph_class, own["env"], own["config"], env_settings=own["env_settings"], seed=own["seed"])]
-    labs = [
-        GraphLab(
-            graph_class,
-            drawn(observation_space, action_space),
-            own["config"],
-            seed=own["seed"],
-            case=f"{short(observation_space)} to {short(action_space)}",
-        )
-        for observation_space, action_space in own["spaces"] or DEFAULT_SPACES
-    ]
-    return labs if own["spaces"] else [lab for lab in labs if not _refused(lab)] or labs[:1]
-
-
-def drawn(observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> Callable[..., Drawn]:
-    """What makes an environment of these spaces."""
-    return functools.partial(Drawn, observation_space, action_space)
-
-
-def short(space: gymnasium.Space[Any]) -> str:
-    """``"Box(5)"``, ``"Dict(place, kind)"``: enough to tell cases apart."""
-    name = type(space).__name__
-    if isinstance(space, Dict):
-        return f"{name}({', '.join(space.spaces)})"
-    if isinstance(space, Tuple):
-        return f"{name}({', '.join(map(short, space.spaces))})"
-    if isinstance(space, Discrete):
-        return f"{name}({space.n})"
-    return f"{name}({', '.join(map(str, space.shape or ()))})"
-
-
-def _refused(lab: GraphLab) -> bool:
-    try:
-        lab.spec().build()
-    except SpaceError:
-        return True
-    except Exception:  # the first rule reports it
-        return False
-    return False

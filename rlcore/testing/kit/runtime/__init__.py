@@ -40,9 +40,12 @@ RUNTIME_RULES: Sequence[Rule[RuntimeLab]] = (
 
 
 def check_runtime(runtime: RuntimeSource, *, excused: Mapping[str, str] | None = None) -> Report:
-    """Holds ``runtime`` (a name, a class, or a function that makes one) to the contract of ``rlcore.runtime.base``.
+    """Holds ``runtime`` to the contract of ``rlcore.runtime.base``.
 
-    ``excused`` is ``{rule: reason}``. Raises ``ConformanceError`` listing every problem with its fix.
+    It is a name, a class, a function that makes one, or a runtime itself, which is ended then. ``excused`` is
+    ``{rule: reason}``.
+
+    Raises ``ConformanceError`` listing every problem with its fix.
     """
     return examine_runtime(RuntimeLab(runtime), excused).raise_problems()
 

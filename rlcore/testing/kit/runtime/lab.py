@@ -11,8 +11,8 @@ from rlcore.runtime.base import Handle, Runtime
 from rlcore.testing.kit.rules import once
 from rlcore.testing.kit.runtime.probe import Probe
 
-#: A name, a class, or a function that makes a runtime.
-RuntimeSource = str | Callable[[], Runtime]
+#: A name, a class, a function that makes a runtime, or a runtime itself, which is ended then.
+RuntimeSource = str | Callable[[], Runtime] | Runtime
 
 
 class RuntimeLab:
@@ -22,9 +22,15 @@ class RuntimeLab:
 
     def __init__(self, source: RuntimeSource) -> None:
         """Raises ``PluginError`` for a name that leads nowhere."""
-        self.build: Callable[[], Runtime] = registry.load("runtime", source) if isinstance(source, str) else source
+        self.build: Callable[[], Runtime]
         #: How the runtime is called in reports.
-        self.name = source if isinstance(source, str) else getattr(source, "__name__", str(source))
+        self.name: str
+        if isinstance(source, str):
+            self.build, self.name = registry.load("runtime", source), source
+        elif isinstance(source, Runtime):
+            self.build, self.name = lambda: source, type(source).__name__
+        else:
+            self.build, self.name = source, getattr(source, "__name__", str(source))
 
     @once
     def runtime(self) -> Runtime:
