@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from rlcore.acting.masks import has_mask
 from rlcore.batch import ACTION_LOGP, ADVANTAGES, LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, leaf_spaces
 from rlcore.errors import SpaceError, UserError
@@ -260,6 +261,8 @@ def _chosen(batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None, u
 
 
 def _check_spaces(*spaces: gymnasium.Space[Any]) -> None:
+    if has_mask(spaces[0]):
+        raise SpaceError("it always does the same and obeys no action_mask")
     for space in spaces:
         for leaf in leaf_spaces(space).values():
             if not isinstance(leaf, _LEAVES):

@@ -65,7 +65,7 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("actions_have_their_shapes_and_types", broken.TooManyActions, "actions has numbers outside of 0 to n - 1"),
     ("actions_have_their_shapes_and_types", broken.NaNActions, "actions is not finite"),
     ("actions_fit_the_environment", broken.TooManyActions, "the environment would get 4, which is not in Discrete(3"),
-    ("actions_obey_the_mask", broken.IgnoresMasks, "exploring it took action "),
+    ("actions_obey_the_mask", broken.Unmasked, "exploring it took action "),
     ("extras_are_columns", broken.ScalarExtras, "extras['temperature'] is a float for 4 observations"),
     ("extras_are_columns", broken.NaNExtras, "extras['energy'] is not finite"),
     ("extras_are_columns", broken.DoubleLogp, "extras['action_logp'] is float64 (4,), expected float32 (4,)"),
@@ -213,7 +213,7 @@ BROKEN: list[tuple[str, Any, str]] = [
 def lab_of(graph: Any) -> GraphLab:
     continuous = graph in BOXES or graph is broken.GivesAll
     config = {"recurrent": True} if graph in RECURRENT else {}
-    if graph is broken.IgnoresMasks:
+    if graph is broken.Unmasked:
         return GraphLab(graph, drawn(MASKED, DISCRETE))
     return GraphLab(graph, drawn(OBS, CONTINUOUS if continuous else DISCRETE), config)
 
@@ -247,7 +247,10 @@ def test_all_problems_are_listed_at_once_and_once_for_all_cases() -> None:
         check_policy_graph(Sloppy, excused={"log_probs_repeat": "a test of the kit", "builds_repeat": "also"})
     problems = caught.value.problems
     assert [(problem.rule, problem.case) for problem in problems] == [
-        ("acting_and_trainable_name_weights", "Box(5) to Discrete(3)"),
+        (
+            "acting_and_trainable_name_weights",
+            "Box(5) to Discrete(3); Dict(action_mask, place) to Discrete(4); Discrete(6) to MultiDiscrete(2, 2)",
+        ),
         (
             "acting_and_trainable_name_weights",
             "Box(5) to Box(2); Dict(kind, place) to Tuple(Discrete(3), Box(2))",
@@ -262,11 +265,7 @@ def test_all_problems_are_listed_at_once_and_once_for_all_cases() -> None:
 @pytest.mark.parametrize("config", [{}, {"entropy_coeff": 0.1, "normalize_advantages": False, "max_grad_norm": 0.01}])
 def test_numpy_pg_keeps_all_rules(config: dict[str, Any]) -> None:
     report = check_policy_graph("numpy.pg", config)
-    assert report.untested == {"actions_obey_the_mask": "observations have no action_mask"}
-
-
-def test_a_graph_that_obeys_masks_keeps_all_rules() -> None:
-    assert check_policy_graph(broken.Masked, spaces=[(MASKED, DISCRETE)]).untested == {}
+    assert report.untested == {}
 
 
 @pytest.mark.parametrize("config", [{}, {"recurrent": True, "learning_rate": 0.01}])
@@ -287,7 +286,7 @@ def test_a_graph_that_was_built_stands_for_its_class_config_and_spaces() -> None
 
 
 def test_spaces_that_it_refuses_are_left_out_unless_they_were_asked_for() -> None:
-    assert [lab.case for lab in graph_labs(broken.RefusesTuples)] == ["Box(5) to Discrete(3)", "Box(5) to Box(2)"]
+    assert [lab.case for lab in graph_labs(broken.OnlyPlain)] == ["Box(5) to Discrete(3)", "Box(5) to Box(2)"]
     with pytest.raises(ConformanceError, match="it_can_be_built") as caught:
         check_policy_graph(LinearPG, spaces=[(OBS, Discrete(2)), (OBS, Box(-1, 1, (0,)))])
     assert caught.value.problems[0].case == "Box(5) to Box(0)"

@@ -7,7 +7,7 @@ import itertools
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Tuple
+from gymnasium.spaces import Box, Discrete
 from pydantic import BaseModel, ConfigDict
 
 from rlcore.batch import ADVANTAGES, REWARDS, SampleBatch
@@ -144,22 +144,22 @@ class NaNActions(Acts):
         return out._replace(actions=out.actions * np.float32(np.nan))  # type: ignore[operator]
 
 
-class IgnoresMasks(LinearPG):
-    def act(self, obs: Any, state: Any = (), **others: Any) -> ActOutput:
-        return super().act({**obs, "action_mask": np.ones_like(obs["action_mask"])}, state, **others)
+class Unmasked(LinearPG):
+    """Does what it likes, whatever is legal."""
+
+    def act(self, obs: Any, state: Any = (), *, rows: Any = None, explore: bool = True, rng: Any) -> ActOutput:
+        params = self._actor.parameters(self._actor.features(obs))
+        actions, logp, _ = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        return ActOutput(actions, (), {"action_logp": logp})
 
 
-class RefusesTuples(LinearPG):
-    """No fault: it says which spaces it cannot act in."""
+class OnlyPlain(LinearPG):
+    """Refuses nested observations, and all actions but one choice or some numbers."""
 
-    def __init__(self, observation_space: Any, action_space: Any, config: Any, **others: Any) -> None:
-        if isinstance(action_space, Tuple):
-            raise SpaceError("cannot act in a Tuple")
-        super().__init__(observation_space, action_space, config, **others)
-
-
-class Masked(LinearPG):
-    """Obeys masks."""
+    def __init__(self, observation_space: Any, action_space: Any, *args: Any, **others: Any) -> None:
+        if not isinstance(observation_space, Box) or not isinstance(action_space, Box | Discrete):
+            raise SpaceError(f"not from {observation_space} to {action_space}")
+        super().__init__(observation_space, action_space, *args, **others)
 
 
 class ScalarExtras(Acts):

@@ -10,9 +10,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.masks import is_mask
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
-from rlcore.testing.environments.masks import allow_something, flags, forbidden, is_mask
+from rlcore.testing.environments.masks import allow_something, flags, forbidden
 from rlcore.testing.environments.steps import check_groups, check_sent, seed_bits
 
 #: How likely a step is to end an episode, by termination and by truncation.

@@ -1,4 +1,4 @@
-"""Action masks as environments hand them over: which options of each discrete choice are allowed.
+"""Action masks as environments hand them over, read without the help of what policies read them with.
 
 The leaf ``action_mask`` of an observation, or the leaves under that name, hold one flag an option: ``n`` for
 Discrete(n), ``sum(nvec)`` for MultiDiscrete, two a bit for MultiBinary. They stand end to end in the order of the
@@ -14,16 +14,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.masks import ACTION_MASK, is_mask
 from rlcore.columns import Array
 
-MASK = "action_mask"
 #: The flags of each choice of each discrete leaf of the actions; None where a leaf is free.
 Flags = dict[str, list[NDArray[np.bool_]] | None]
-
-
-def is_mask(leaf: str) -> bool:
-    """Whether an observation's leaf is a mask, or part of one."""
-    return leaf == MASK or leaf.startswith(f"{MASK}.")
 
 
 def choice_sizes(space: gymnasium.Space[Any]) -> list[int]:
@@ -43,12 +38,12 @@ def flags(obs: Mapping[str, Array], actions: Mapping[str, gymnasium.Space[Any]])
     sizes = {leaf: choice_sizes(space) for leaf, space in actions.items()}
     if not masks:
         return dict.fromkeys(actions)
-    if masks.keys() == {MASK} or actions.keys() == {""}:
+    if masks.keys() == {ACTION_MASK} or actions.keys() == {""}:
         whole = _split(np.concatenate(list(masks.values())), [n for own in sizes.values() for n in own])
         return {leaf: [whole.pop(0) for _ in own] for leaf, own in sizes.items()}
     found: Flags = {}
     for leaf, own in sizes.items():
-        parts = [mask for name, mask in masks.items() if f"{name}.".startswith(f"{MASK}.{leaf}.")]
+        parts = [mask for name, mask in masks.items() if f"{name}.".startswith(f"{ACTION_MASK}.{leaf}.")]
         found[leaf] = _split(np.concatenate(parts), own) if parts else None
     return found
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import PositiveFloat, PositiveInt
 
-from rlcore.acting import Categorical, FlatObs
+from rlcore.acting import Categorical, FlatObs, mask_for, masked
 from rlcore.batch import ACTION_LOGP, ACTIONS, ADVANTAGES, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import SpaceError, UserError
@@ -70,6 +70,7 @@ class FeaturesPG(PolicyGraph):
         self._gamma = config.gamma
         self._normalize = config.normalize_advantages
         self._flatten = FlatObs(observation_space)
+        self._mask = mask_for(observation_space, action_space)
         self._distribution = Categorical(int(action_space.n))
         self._rule = Adam(config.learning_rate, max_grad_norm=1.0)
         shape = (self._flatten.size, config.features)
@@ -94,7 +95,7 @@ class FeaturesPG(PolicyGraph):
         explore: bool = True,
         rng: np.random.Generator,
     ) -> ActOutput:
-        logits = self._logits(self._features(obs))
+        logits = masked(self._distribution, self._mask, self._logits(self._features(obs)), obs, rows)
         draw = self._distribution.draw(logits, rng) if explore else self._distribution.mode(logits)
         return ActOutput(draw.actions, (), {ACTION_LOGP: draw.logp})
 
@@ -104,11 +105,10 @@ class FeaturesPG(PolicyGraph):
     def gradients(self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None) -> GradientOutput:
         rows = batch.held if isinstance(batch, Pinned) else batch
         chosen = slice(None) if units is None else units
-        features = self._features(rows.obs)[chosen]
+        features, logits = (part[chosen] for part in self._features_and_logits(rows))
         actions, advantages = rows[ACTIONS][chosen], rows[ADVANTAGES][chosen]
         if self._normalize:
             advantages = (advantages - advantages.mean()) / (advantages.std() + 1e-6)
-        logits = self._logits(features)
         # d(-log pi(a) * advantage) / d logits = (pi - onehot(a)) * advantage
         error = self._distribution.probabilities(logits).astype(np.float32)
         error[np.arange(len(actions)), actions] -= 1.0
@@ -122,7 +122,7 @@ class FeaturesPG(PolicyGraph):
         return GradientOutput(gradients, len(actions), stats)
 
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        return self._distribution.log_prob(self._logits(self._features(batch.obs)), batch[ACTIONS], {})
+        return self._distribution.log_prob(self._features_and_logits(batch)[1], batch[ACTIONS], {})
 
     def apply_gradients(self, gradients: Weights) -> None:
         trained, self._moments = self._rule.update(self._trained(), gradients, self._moments)
@@ -141,6 +141,14 @@ class FeaturesPG(PolicyGraph):
     def _features(self, obs: Columns) -> NDArray[np.float32]:
         weight, bias = self._weights["features.weight"], self._weights["features.bias"]
         return np.asarray(np.cos(self._flatten(obs) @ weight + bias) * np.sqrt(2.0 / len(bias)), np.float32)
+
+    def _features_and_logits(self, batch: SampleBatch) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """Of all rows; forbidden actions have no probability."""
+        features = self._features(batch.obs)
+        logits = self._logits(features)
+        if self._mask is not None:
+            logits = self._distribution.masked(logits, self._mask.read(batch.obs))
+        return features, logits
 
     def _logits(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
         return np.asarray(features @ self._weights["policy.out.weight"] + self._weights["policy.out.bias"], np.float32)

@@ -12,10 +12,11 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.masks import is_mask
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.errors import EnvError
-from rlcore.testing.environments.masks import Flags, flags, is_mask, legal_sample
+from rlcore.testing.environments.masks import Flags, flags, legal_sample
 from rlcore.testing.kit.trees import difference
 
 #: Seconds that an environment may take to have something ready.

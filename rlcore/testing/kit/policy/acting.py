@@ -9,10 +9,11 @@ import gymnasium
 import numpy as np
 
 from rlcore.acting import to_env
+from rlcore.acting.masks import is_mask
 from rlcore.batch import ACTION_LOGP
 from rlcore.columns import Array, Columns, take
 from rlcore.policy_graph import ActOutput
-from rlcore.testing.environments.masks import flags, forbidden, is_mask
+from rlcore.testing.environments.masks import flags, forbidden
 from rlcore.testing.kit.policy.lab import GraphLab, generator, rows_of
 from rlcore.testing.kit.report import Fault, Untested
 from rlcore.testing.kit.trees import array_leaves, copied, difference, shared_with
@@ -87,7 +88,7 @@ def actions_obey_the_mask(lab: GraphLab) -> Iterator[Fault]:
                     how = "exploring" if explore else "without exploring"
                     yield Fault(
                         f"{how} it took action {actions[leaf][row]} in row {row}, which the mask forbids",
-                        "give forbidden options no probability, before drawing and before choosing the likeliest",
+                        "give forbidden options no probability (rlcore.acting.masked), or refuse such spaces",
                     )
                     return
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from rlcore import registry
 from rlcore.env import Spaces
@@ -30,6 +30,8 @@ DEFAULT_SPACES: Sequence[Spaces] = (
         Dict({"place": Box(-2.0, 2.0, (5,), np.float32), "kind": Discrete(4)}),
         Tuple([Discrete(3), Box(-1.0, 1.0, (2,), np.float32)]),
     ),
+    (Dict({"place": Box(-2.0, 2.0, (5,), np.float32), "action_mask": MultiBinary(4)}), Discrete(4)),
+    (Discrete(6), MultiDiscrete(np.array([[2, 3], [4, 2]]))),
 )
 
 
