@@ -12,7 +12,6 @@ from rlcore.cli import main
 from rlcore.testing.kit.policy import ACTOR_RULES, POLICY_GRAPH_RULES
 from rlcore.testing.kit.target import examine_target
 
-
 GRAPH, ACTOR = (f"{len(rules)} rules hold" for rules in (POLICY_GRAPH_RULES, ACTOR_RULES))
 
 
