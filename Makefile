@@ -34,7 +34,8 @@ pip = $(1)/bin/python -m pip install -qq --disable-pip-version-check --no-compil
 # Some packages hold templates and tests that do not compile: no failure of ours.
 compile = $(1)/bin/python -m compileall -qq -j 0 $(1)/lib rlcore plugins || true
 editable = --no-build-isolation $(addprefix --editable=,$(1))
-EXTRAS := '.[plot,tensorboard,testing]'
+GYM := '[atari,mujoco]'
+ALL := '.[plot,tensorboard,testing]' $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS))
 
 help:
 	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'
@@ -74,7 +75,7 @@ $(VENV)/.demo: $(VENV)/.torch $(VENV)/.kernel $(addsuffix /pyproject.toml,$(DEMO
 
 $(VENV)/.all: $(VENV)/.torch $(VENV)/.kernel $(addsuffix /pyproject.toml,$(PLUGINS))
 	@echo 'installing every plugin and the tools into $(VENV)'
-	@$(call pip,$(VENV)) $(TORCH) $(TOOLS) $(call editable,$(EXTRAS) $(PLUGINS))
+	@$(call pip,$(VENV)) $(TORCH) $(TOOLS) $(call editable,$(ALL))
 	@$(call compile,$(VENV))
 	@touch $@ $(VENV)/.demo
 

@@ -90,10 +90,16 @@ class ResolvedPolicy(PolicySettings):
 
 
 class EvaluationSettings(Section):
-    """Evaluation during training: after how many environment steps (null: never), and over how many episodes."""
+    """Evaluation during training: after how many environment steps (null: never), and over how many episodes.
+
+    The first evaluation and from there on each ``video_every``-th (null: none) is filmed into the run folder, with the
+    first ``video_episodes`` of its episodes.
+    """
 
     every_env_steps: Positive | None = None
     episodes: Positive = 20
+    video_every: Positive | None = None
+    video_episodes: Positive = 1
 
 
 class CheckpointSettings(Section):
@@ -125,6 +131,7 @@ class RunConfig(Section):
     policy: dict[str, Any] = Field(default_factory=dict)
     model: dict[str, Any] = Field(default_factory=dict)
     filter: Literal["none", "mean_std"] = "none"
+    reward_filter: Literal["none", "clip", "return_std"] = "none"
     optimizer: OptimizerSettings = OptimizerSettings()
     evaluators: EvaluatorSettings = EvaluatorSettings()
     policies: dict[str, PolicySettings] = Field(default_factory=dict)

@@ -46,6 +46,9 @@ class StepBatch:
     The one rule for endings: a transition that ends carries its reward, its flag and the true final observation; the
     next observation of that slot is ``first``, in the same row (same-step reset) or in a later one (then this row has
     ``needs_action`` false, and its ``obs`` means nothing).
+
+    A row that is ``first`` although its action was under way and nothing ended says that the environment was lost and
+    began anew: the transition of that action did not happen, and the episode before breaks off where it was chosen.
     """
 
     slot: NDArray[Any]
@@ -85,6 +88,8 @@ class BatchedEnv(ABC):
     name: str = "environment"
     #: True where there is one group with one agent, and every ``poll`` hands over all slots in order.
     lockstep: bool = False
+    #: How many of its steps are a second of a video.
+    frames_per_second: float = 30.0
 
     @abstractmethod
     def reset(self, seed: int | None) -> None:

@@ -43,6 +43,9 @@ class EnvProvider(ABC):
 
     #: Some of its ids that stand for all: those that the conformance kit tries.
     examples: ClassVar[tuple[str, ...]] = ()
+    #: Settings that ``adapt`` takes itself; a callable that makes single environments is not called with them, unless
+    #: its signature names them.
+    adapt_settings: frozenset[str] = frozenset()
 
     @abstractmethod
     def make(self, env_id: str, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:
@@ -58,12 +61,19 @@ class EnvProvider(ABC):
         """
         return env_id
 
-    def adapt(self, build: Callable[[], Any], num_envs: int, name: str, first: object) -> BatchedEnv:
+    def adapt(
+        self, build: Callable[[], Any], num_envs: int, name: str, first: object, settings: Mapping[str, Any]
+    ) -> BatchedEnv:
         """A BatchedEnv over objects that ``build`` makes, one a call; ``first`` is the first of them, already made.
 
         Where ``first`` holds several environments itself, ``num_envs`` is their number and ``build`` is not needed.
+        ``settings`` are those of ``adapt_settings`` that were given.
         """
         raise EnvError(f"{name}: {type(self).__name__} cannot adapt objects of type {type(first).__name__}")
+
+    def imports(self, settings: Mapping[str, Any]) -> dict[str, str]:
+        """``{dotted key: import path}`` of what making an environment would import because of ``settings``."""
+        return {}
 
 
 def build_env(source: EnvSource, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:
@@ -114,6 +124,16 @@ def imports_module(source: str) -> bool:
     """Whether building the named environment would import a module of the name's own choosing."""
     prefix, colon, env_id = source.partition(":")
     return bool(colon) and (":" in env_id or not _is_provider_name(prefix))
+
+
+def settings_imports(source: EnvSource, settings: Mapping[str, Any]) -> dict[str, str]:
+    """``{dotted key: import path}`` of what ``settings`` would import when an environment is built with them."""
+    prefix, colon, _ = source.partition(":") if isinstance(source, str) else ("", "", "")
+    name = prefix if colon and _is_provider_name(prefix) else DEFAULT_PROVIDER
+    if not any(plugin.name == name.partition("@")[0] for plugin in registry.available("env")):
+        return {}
+    part = registry.load("env", name)
+    return part().imports(settings) if _is_provider(part) else {}
 
 
 def own_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -205,10 +225,14 @@ def _from_callable(source: Callable[..., Any], num_envs: int, settings: Mapping[
     if not callable(source) or _is_provider(source):
         raise _not_a_source(source, name)
     keywords = {"num_envs": num_envs} if _takes_num_envs(source) else {}
+    given, settings = settings, _without_adapted(source, settings)
+    adapted = {key: value for key, value in given.items() if key not in settings}
     _check_settings(source, {**settings, **keywords}, name)
     build = _Copies(lambda: source(**{**own_settings(settings), **keywords}), name)
     first = build()
     if isinstance(first, BatchedEnv):
+        if adapted:
+            raise ConfigError(f"env_settings.{min(adapted)}: '{name}' makes all its copies by itself; it has no effect")
         if first.name == BatchedEnv.name:
             first.name = name
         _check_count(first.num_slots, num_envs, name)
@@ -217,7 +241,18 @@ def _from_callable(source: Callable[..., Any], num_envs: int, settings: Mapping[
     if isinstance(first, gymnasium.vector.VectorEnv):
         _check_count(first.num_envs, num_envs, name)
         num_envs = first.num_envs
-    return _provider(provider).adapt(build, num_envs, name, first)
+    return _provider(provider).adapt(build, num_envs, name, first, adapted)
+
+
+def _without_adapted(source: Callable[..., Any], settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The settings that a callable is called with: not those that the provider of its environments takes itself."""
+    named = _names(source)
+    unnamed = [key for key in settings if key not in named]
+    here = any(plugin.name == DEFAULT_PROVIDER for plugin in registry.available("env"))
+    if not unnamed or not here or "num_envs" in named:
+        return settings
+    taken = _provider(DEFAULT_PROVIDER).adapt_settings
+    return {key: value for key, value in settings.items() if key in named or key not in taken}
 
 
 class _Copies:
@@ -249,6 +284,11 @@ class _Copies:
         return made
 
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Elsewhere it has seen none."""
+        return {"_make": self._make, "_name": self._name, "_seen": []}
+
+
 def _reference(target: object) -> Callable[[], object | None]:
     """A weak reference, or a strong one to objects that have none (those with slots)."""
     try:
@@ -258,8 +298,19 @@ def _reference(target: object) -> Callable[[], object | None]:
 
 
 def _takes_num_envs(source: Callable[..., Any]) -> bool:
+    return "num_envs" in _names(source)
+
+
+def _names(source: Callable[..., Any]) -> set[str]:
+    """The parameters that can be given by name, as far as the callable says."""
     signature = _signature(source)
-    return signature is not None and "num_envs" in signature.parameters
+    if signature is None:
+        return set()
+    return {
+        parameter.name
+        for parameter in signature.parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
 
 
 def _signature(source: Callable[..., Any]) -> inspect.Signature | None:
@@ -278,11 +329,7 @@ def _check_settings(source: Callable[..., Any], keywords: Mapping[str, Any], nam
     try:
         signature.bind(**keywords)
     except TypeError as error:
-        named = {
-            parameter.name
-            for parameter in signature.parameters.values()
-            if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
-        }
+        named = _names(source)
         hints = [lookup_errors.did_you_mean(keyword, named) for keyword in keywords if keyword not in named]
         takes = f"it takes: {', '.join(sorted(named - {'num_envs'})) or 'no settings'}"
         raise ConfigError(

@@ -31,8 +31,8 @@ def evaluate_saved(
 
     ``path`` is a checkpoint, or a run folder, whose last checkpoint is taken. The policies act without the framework
     that they were trained in where they can; ``framework`` asks for graphs of that one. ``video`` is a folder for a
-    video of each episode, which are then played one after the other. The same call plays the same episodes, those that
-    the run itself would play in its next evaluation.
+    video of each episode. The same call plays the same episodes, those that the run itself would play in its next
+    evaluation.
 
     Raises ``CheckpointError`` where the checkpoint cannot be read, or names code to import and is not trusted, and
     ``PluginError`` where the environment or a graph that is needed is not installed.
@@ -46,11 +46,11 @@ def evaluate_saved(
     check_trust(f"checkpoint {folder}", env_names(config), trust)
     built = {name: one.build(framework, trust) for name, one in saved.items()}
 
-    def player(envs: int, collect: Episodes) -> PolicyEvaluator:
+    def player(envs: int, collect: Episodes, film: Path | None) -> PolicyEvaluator:
         return PolicyEvaluator(
-            env=FilmSource(env, Path(video)) if video is not None else env,
+            env=FilmSource(env, film, collect) if film is not None else env,
             env_settings=config.env_settings,
-            num_envs=envs if video is None else 1,
+            num_envs=envs,
             collect=collect,
             policies=built,
             policy_of=load_policy_of(config.policy_of),
@@ -67,6 +67,7 @@ def evaluate_saved(
             {name: one.weights for name, one in saved.items()},
             int(manifest["weights_version"]),
             {name: one.filter_states for name, one in saved.items()},
+            Path(video) if video is not None else None,
         )
     finally:
         evaluation.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,15 +42,19 @@ class EvaluationResult:
         return asdict(self)
 
 
+#: Makes the evaluator that plays: of so many environments, these episodes, filmed into the folder where there is one.
+BuildPlayer = Callable[[int, Episodes, Path | None], PolicyEvaluator]
+
+
 class Evaluation:
     """Evaluates policies in environments of its own: deterministic actions, filters that do not move.
 
     Each evaluation begins with fresh episodes whose randomness follows from the run's seed and the number of the
-    evaluation alone, so that nothing of it needs saving and no training depends on it. ``build`` makes the
-    PolicyEvaluator that plays, with the number of environments and the episodes that it is given.
+    evaluation alone, so that nothing of it needs saving and no training depends on it. Episodes are not recorded:
+    memory does not grow with their length.
     """
 
-    def __init__(self, build: Callable[[int, Episodes], PolicyEvaluator], seed: int) -> None:
+    def __init__(self, build: BuildPlayer, seed: int) -> None:
         self._build = build
         self._seed = seed
         self._player: tuple[int, PolicyEvaluator, dict[str, Any]] | None = None
@@ -61,23 +66,42 @@ class Evaluation:
         weights: Mapping[str, Weights],
         version: int,
         filters: Mapping[str, Mapping[str, Any]],
+        film: Path | None = None,
     ) -> EvaluationResult:
-        """The ``number``-th evaluation, over exactly ``episodes`` episodes."""
-        player, fresh = self._fresh(episodes)
+        """The ``number``-th evaluation, over exactly ``episodes`` episodes.
+
+        ``film`` is a folder for videos of them; filmed or not, they are the same.
+        """
+        if film is not None:
+            player = self._new_player(episodes, film)
+            try:
+                return self._play(player, number, weights, version, filters)
+            finally:
+                player.close()
+        if self._player is None or self._player[0] != episodes:
+            self.close()
+            player = self._new_player(episodes, None)
+            self._player = episodes, player, player.get_state()
+        _, player, fresh = self._player
         player.set_state(fresh)
+        return self._play(player, number, weights, version, filters)
+
+    def _new_player(self, episodes: int, film: Path | None) -> PolicyEvaluator:
+        return self._build(min(episodes, MOST_ENVS), Episodes(episodes), film)
+
+    def _play(
+        self,
+        player: PolicyEvaluator,
+        number: int,
+        weights: Mapping[str, Weights],
+        version: int,
+        filters: Mapping[str, Mapping[str, Any]],
+    ) -> EvaluationResult:
         player.reseed(seed_for(self._seed, Purpose.EVALUATION, number))
         player.set_weights(weights, version)
         player.set_filters(filters)
-        player.sample()
+        player.play()
         return EvaluationResult.of(player.metrics().episodes, version)
-
-    def _fresh(self, episodes: int) -> tuple[PolicyEvaluator, dict[str, Any]]:
-        """The player, and its state before its first step."""
-        if self._player is None or self._player[0] != episodes:
-            self.close()
-            player = self._build(min(episodes, MOST_ENVS), Episodes(episodes))
-            self._player = episodes, player, player.get_state()
-        return self._player[1:]
 
     def close(self) -> None:
         """Closes the environments; may be called twice."""

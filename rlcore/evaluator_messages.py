@@ -40,7 +40,12 @@ class Update(NamedTuple):
 
 @dataclass
 class Metrics:
-    """What happened in one evaluator since it was last asked: finished episodes, slots that had to begin anew."""
+    """What happened in one evaluator since it was last asked.
+
+    Finished episodes, slots that had to begin anew when a state was restored, and environment steps that were asked for
+    and came to nothing because an environment had to begin anew.
+    """
 
     episodes: list[Episode] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)
+    lost_steps: int = 0

@@ -14,7 +14,8 @@ from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
-from rlcore.sampling.filters import ObservationFilter
+from rlcore.sampling.filters import SharedStatistics
+from rlcore.sampling.reward_filters import REWARD_STATISTICS
 
 #: What an evaluator asks for where it is a worker of its own.
 EVALUATOR_RESOURCES = Resources(cpus=1.0)
@@ -133,10 +134,11 @@ class EvaluatorSet:
         return self._version
 
     def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
-        """Replaces the statistics of every evaluator's filters."""
+        """Replaces the statistics of every evaluator's filters; those of rewards where they scale any."""
         for policy_id, leaves in statistics.items():
             for leaf, own in leaves.items():
-                self._filters[policy_id][leaf].set_statistics(own)
+                if leaf != REWARD_STATISTICS or leaf in self._filters[policy_id]:
+                    self._filters[policy_id][leaf].set_statistics(own)
         self.local.set_filters(statistics)
         states = self._runtime.put(statistics)
         self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
@@ -185,6 +187,6 @@ class EvaluatorSet:
             self.local.close()
 
 
-def filter_statistics(filters: Mapping[str, Mapping[str, ObservationFilter]]) -> dict[str, dict[str, Any]]:
+def filter_statistics(filters: Mapping[str, Mapping[str, SharedStatistics]]) -> dict[str, dict[str, Any]]:
     """The filters' statistics as a tree."""
     return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in filters.items()}

@@ -7,12 +7,13 @@ import json
 import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from rlcore import registry
 from rlcore.config import EvaluatorSettings, RunConfig
 from rlcore.env import BatchedEnv, Spaces
-from rlcore.envs import build_env
+from rlcore.envs import EnvSource, build_env
 from rlcore.episode_events import EpisodeEvents
 from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
@@ -28,7 +29,12 @@ from rlcore.runtime.base import Runtime
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import FILTERS, leaf_filters
+from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
+from rlcore.video import FilmSource
+
+#: By what returns are discounted where a policy graph does not say.
+DISCOUNT = 0.99
 
 
 @dataclass
@@ -137,9 +143,12 @@ class EvaluatorMaker:
         """The driver's own evaluator where others sample."""
         return self._make(1, collect_of(self.config.evaluators), env=env)
 
-    def for_evaluation(self, envs: int, episodes: Episodes) -> PolicyEvaluator:
+    def for_evaluation(self, envs: int, episodes: Episodes, film: Path | None) -> PolicyEvaluator:
         """One that plays deterministically; it is reseeded before each evaluation."""
-        return self._make(envs, episodes, explore=False)
+        source = self.config.env
+        if film is not None:
+            source = FilmSource(source, film, episodes, self.config.evaluation.video_episodes)
+        return self._make(envs, episodes, explore=False, source=source)
 
     def _make(
         self,
@@ -150,11 +159,12 @@ class EvaluatorMaker:
         explore: bool = True,
         on_episode: Callable[[Episode], None] | None = None,
         env: BatchedEnv | None = None,
+        source: EnvSource | None = None,
     ) -> PolicyEvaluator:
         # Copies: evaluators in one process must not share an actor.
         actors = pickle.loads(pickle.dumps(self.actors))
         return PolicyEvaluator(
-            env=self.config.env if env is None else lambda: env,
+            env=(source or self.config.env) if env is None else lambda: env,
             env_settings=self.config.env_settings if env is None else {},
             num_envs=envs,
             collect=collect,
@@ -164,9 +174,16 @@ class EvaluatorMaker:
             rng=seed_for(self.config.seed, Purpose.EVALUATOR, index),
             explore=explore,
             observation_filter=FILTERS[self.config.filter],
+            reward_filters=self._reward_filters() if explore else {},
             index=index,
             on_episode=on_episode,
         )
+
+    def _reward_filters(self) -> dict[str, RewardFilter]:
+        """One for each policy, by the discount that it learns with."""
+        make = REWARD_FILTERS[self.config.reward_filter]
+        made = {name: make(float(getattr(spec.config, "gamma", DISCOUNT))) for name, spec in self.specs.items()}
+        return {name: one for name, one in made.items() if one is not None}
 
 
 def collect_of(evaluators: EvaluatorSettings) -> Collect:

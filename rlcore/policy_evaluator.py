@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.batch import DEFAULT_POLICY, SLOT, MultiAgentBatch, SampleBatch
+from rlcore.batch import DEFAULT_POLICY, EPS_ID, SLOT, MultiAgentBatch, SampleBatch
 from rlcore.columns import map_leaf_spaces
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvSource, build_env
@@ -30,19 +30,21 @@ from rlcore.policy_graph import (
 from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
 from rlcore.returns import as_transitions
 from rlcore.sampling.collect import Collect, Episodes, Fragment
-from rlcore.sampling.collected import Collected, check_rewards
+from rlcore.sampling.collected import Collected, Played, check_rewards
 from rlcore.sampling.columnar import ColumnarSampler
 from rlcore.sampling.episode import Episode
-from rlcore.sampling.filters import FilterDelta, NoFilter, ObservationFilter, leaf_filters
+from rlcore.sampling.filters import FilterDelta, NoFilter, ObservationFilter, SharedStatistics, leaf_filters
 from rlcore.sampling.general import GeneralSampler
 from rlcore.sampling.held_back import join, split
 from rlcore.sampling.observation_check import ObservationCheck
+from rlcore.sampling.reward_filters import REWARD_STATISTICS, RewardFilter
 from rlcore.sampling.role import Role
 from rlcore.validation import validate
 
 #: What a policy may be given as: its class, a spec to build it from, or the finished thing.
 PolicySource = type[PolicyGraph] | GraphSpec | PolicyGraph | Actor
-Filters = dict[str, dict[str, ObservationFilter]]
+#: By policy, what it shares with others: a filter for each leaf of its observations, and for its rewards.
+Filters = dict[str, dict[str, SharedStatistics]]
 
 
 class PolicyEvaluator:
@@ -75,6 +77,7 @@ class PolicyEvaluator:
         rng: np.random.Generator | np.random.SeedSequence | int | None = None,
         explore: bool = True,
         observation_filter: type[ObservationFilter] = NoFilter,
+        reward_filters: Mapping[str, RewardFilter] | None = None,
         check_observations: bool = True,
         index: int = 0,
         on_episode: Callable[[Episode], None] | None = None,
@@ -91,8 +94,13 @@ class PolicyEvaluator:
         self.env: BatchedEnv = build_env(env, num_envs, env_settings or {})
         self._policy_of = policy_function(policy_of, tuple(sources))
         raw_spaces = spaces_by_policy(self.env, self._policy_of, tuple(sources))
-        self.filters: Filters = {name: leaf_filters(observation_filter, own[0]) for name, own in raw_spaces.items()}
-        spaces = {name: (filtered_space(own[0], self.filters[name]), own[1]) for name, own in raw_spaces.items()}
+        observed = {name: leaf_filters(observation_filter, own[0]) for name, own in raw_spaces.items()}
+        spaces = {name: (filtered_space(own[0], observed[name]), own[1]) for name, own in raw_spaces.items()}
+        self.filters: Filters = {name: dict(own) for name, own in observed.items()}
+        self._reward_filters = dict(reward_filters or {})
+        for policy_id, scaled in self._reward_filters.items():
+            if isinstance(scaled, SharedStatistics):
+                self.filters[policy_id][REWARD_STATISTICS] = scaled
         self._specs: dict[str, GraphSpec] = dict(specs or {})
         self.policies: dict[str, PolicyGraph | Actor] = {}
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
@@ -109,7 +117,7 @@ class PolicyEvaluator:
                 policy_id,
                 policy,
                 *spaces[policy_id],
-                self.filters[policy_id],
+                observed[policy_id],
                 check=ObservationCheck(raw_spaces[policy_id][0], self.env.name) if check_observations else None,
                 env_name=self.env.name,
             )
@@ -161,12 +169,31 @@ class PolicyEvaluator:
         if self._check:
             for batch in collected.batches.values():
                 check_rewards(batch, self.env.name)
-        self._metrics.episodes += collected.episodes
-        if self._on_episode is not None:
-            for episode in collected.episodes:
-                self._on_episode(episode)
+        for policy_id, scaled in self._reward_filters.items():
+            if policy_id in collected.batches:
+                scaled.scale(collected.batches[policy_id])
+        self._note(collected)
         batches = {name: self._postprocess(name, batch, collected) for name, batch in collected.batches.items()}
         return MultiAgentBatch(batches, collected.env_steps, collected.agents if self._leaves_rho else None)
+
+    def play(self) -> list[Episode]:
+        """The episodes that ``collect`` says, played and not recorded: they appear in ``metrics``, and are returned.
+
+        ``UserError`` for an evaluator that collects fragments.
+        """
+        if not isinstance(self._collect, Episodes):
+            raise UserError("episodes are played by an evaluator that collects Episodes, not fragments")
+        self._refresh_actors()
+        played = self._sampler.play(self._collect)
+        self._note(played)
+        return played.episodes
+
+    def _note(self, happened: Collected | Played) -> None:
+        self._metrics.episodes += happened.episodes
+        self._metrics.lost_steps += happened.lost_steps
+        if self._on_episode is not None:
+            for episode in happened.episodes:
+                self._on_episode(episode)
 
     def _postprocess(self, policy_id: str, batch: SampleBatch, collected: Collected) -> SampleBatch:
         policy = self.policies[policy_id]
@@ -177,6 +204,9 @@ class PolicyEvaluator:
             return rho(batch, collected.agents)
         raw = join(self._held.get(policy_id), batch)
         complete, held = split(raw, policy.lookahead)
+        if held is not None and collected.broken:
+            # Nothing will ever follow those.
+            held = held.take_pieces(np.flatnonzero(~np.isin(held.cuts[EPS_ID], collected.broken)))
         self._held[policy_id] = None if isinstance(self._collect, Episodes) else held
         return as_transitions(rho(raw, collected.agents)).take_pieces(complete)
 
@@ -284,9 +314,11 @@ class PolicyEvaluator:
         return {name: {leaf: one.take_delta() for leaf, one in own.items()} for name, own in self.filters.items()}
 
     def set_filters(self, filters: Mapping[str, Mapping[str, Any]]) -> None:
-        """Takes over the merged statistics."""
+        """Takes over the merged statistics; those of rewards where it scales any."""
         for policy_id, leaves in filters.items():
             for leaf, statistics in leaves.items():
+                if leaf == REWARD_STATISTICS and leaf not in self.filters[policy_id]:
+                    continue
                 self.filters[policy_id][leaf].set_statistics(statistics)
 
     def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlcore.evaluation import EvaluationResult
+from rlcore.evaluator_messages import Metrics
 from rlcore.policy_optimizer import StepResult
 from rlcore.sampling.episode import Episode
 
@@ -38,6 +39,7 @@ ROW_KEYS = (
     "updates",
     "skipped_updates",
     "dropped_rows",
+    "lost_steps",
 )
 
 
@@ -52,17 +54,20 @@ class Counters:
     updates: int = 0
     skipped_updates: int = 0
     dropped_rows: int = 0
+    #: Environment steps that came to nothing, because an environment had to begin anew.
+    lost_steps: int = 0
     evaluations: int = 0
     #: Environment steps at the last evaluation that was due.
     evaluated_at: int = 0
     wall_s: float = 0.0
 
-    def add(self, results: Sequence[StepResult], episodes: int, sampled: int) -> None:
-        """One iteration: what the optimizers did in it, how many training episodes finished, and how many environment
-        steps the set of evaluators ``sampled``: 0 where the optimizers drive the evaluators without it."""
+    def add(self, results: Sequence[StepResult], metrics: Sequence[Metrics], sampled: int) -> None:
+        """One iteration: what the optimizers did in it, what happened in the evaluators, and how many environment steps
+        the set of evaluators ``sampled``: 0 where the optimizers drive the evaluators without it."""
         self.iteration += 1
         self.env_steps += sampled or max(result.env_steps for result in results)
-        self.episodes += episodes
+        self.episodes += sum(len(own.episodes) for own in metrics)
+        self.lost_steps += sum(own.lost_steps for own in metrics)
         self.learnt_rows += sum(result.learnt_rows for result in results)
         self.updates += sum(result.updates for result in results)
         self.skipped_updates += sum(result.skipped_updates for result in results)
@@ -157,6 +162,7 @@ def make_row(
         "updates": counters.updates,
         "skipped_updates": counters.skipped_updates,
         "dropped_rows": counters.dropped_rows,
+        "lost_steps": counters.lost_steps,
     }
     return row | _statistics(results, row, alone=len(trained) == 1)
 

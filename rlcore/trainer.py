@@ -29,6 +29,9 @@ from rlcore.weights_digest import weights_sha256
 
 State = dict[str, Any]
 
+#: The part of a run folder that holds videos of evaluations.
+VIDEOS = "videos"
+
 
 class Trainer:
     """Trains the policies of one run.
@@ -167,9 +170,10 @@ class Trainer:
         now = self._parts.runtime.now
         started, sampled = now(), self.evaluators.env_steps
         results = step_together(self.optimizers)
-        episodes = [episode for metrics in self.evaluators.metrics() for episode in metrics.episodes]
+        metrics = self.evaluators.metrics()
+        episodes = [episode for own in metrics for episode in own.episodes]
         trained = now()
-        self.counters.add(results, len(episodes), self.evaluators.env_steps - sampled)
+        self.counters.add(results, metrics, self.evaluators.env_steps - sampled)
         self._window.add(episodes)
         evaluation = self._evaluate_if_due()
         evaluated = now()
@@ -223,6 +227,9 @@ class Trainer:
         and asking again for the same weights gives the same result.
         """
         self._check_open()
+        return self._evaluate(episodes, None)
+
+    def _evaluate(self, episodes: int | None, film: Path | None) -> EvaluationResult:
         parts = self._parts
         result = parts.evaluation.run(
             self.counters.evaluations,
@@ -230,6 +237,7 @@ class Trainer:
             self.weights(),
             parts.evaluators.version,
             filter_statistics(parts.evaluators.local.filters),
+            film,
         )
         self._hooks.call.evaluation(result={**result.to_tree(), "env_steps": self.counters.env_steps})
         return result
@@ -238,10 +246,17 @@ class Trainer:
         every, env_steps = self.config.evaluation.every_env_steps, self.counters.env_steps
         if every is None or env_steps // every == self.counters.evaluated_at // every:
             return None
-        result = self.evaluate()
+        result = self._evaluate(None, self._film_folder())
         self.counters.evaluations += 1
         self.counters.evaluated_at = env_steps
         return result
+
+    def _film_folder(self) -> Path | None:
+        """Where videos of the evaluation that is due go; None where it is not to be filmed, or there is no folder."""
+        every, folder = self.config.evaluation.video_every, self._output.path
+        if every is None or folder is None or self.counters.evaluations % every:
+            return None
+        return folder / VIDEOS / f"evaluation-{self.counters.evaluations + 1:04d}"
 
     # -- what the run has learnt
 

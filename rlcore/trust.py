@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcore import registry
 from rlcore.config import ResolvedPolicy, RunConfig, marked_objects
-from rlcore.envs import imports_module
+from rlcore.envs import imports_module, settings_imports
 from rlcore.errors import CheckpointError
 
 #: ``{dotted key: import path}`` of a checkpoint's settings.
@@ -22,6 +22,8 @@ def env_names(config: RunConfig) -> ImportedNames:
         names["env"] = config.env
     if isinstance(config.policy_of, str):
         names["policy_of"] = config.policy_of
+    for key, path in settings_imports(config.env, config.env_settings).items():
+        names[f"env_settings.{key}"] = path
     return names
 
 

@@ -1,17 +1,11 @@
-"""Videos of episodes: an environment that films itself, and animated PNG files (APNG) to keep them in.
-
-Every browser plays an animated PNG, it loses nothing, and it is written frame by frame with the standard library alone:
-memory does not grow with the length of an episode. Format: Portable Network Graphics Specification (Third Edition),
-chunks acTL, fcTL and fdAT.
-"""
+"""Environments that film their episodes."""
 
 from __future__ import annotations
 
-import struct
-import zlib
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,90 +14,14 @@ from rlcore.columns import Columns
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.envs import EnvSource, build_env, source_name
 from rlcore.errors import EnvError, UserError
+from rlcore.model import BatchedModel
+from rlcore.sampling.collect import Episodes
+from rlcore.video_files import Frame, VideoFile, best_format
 
-Frame = NDArray[np.uint8]
+#: Makes a video file at a path, of so many frames a second.
+Format = Callable[[Path, float], VideoFile]
 
-_SIGNATURE = b"\x89PNG\r\n\x1a\n"
-#: Where the number of frames stands: after the signature, the whole IHDR chunk, and the head of acTL.
-_FRAMES_AT = len(_SIGNATURE) + 25 + 8
-
-
-class AnimatedPNG:
-    """Writes frames uint8 ``[height, width, 3]``, all of one size, into one file; only what changed is stored.
-
-    Until ``finish`` is called the file has another name; ``discard`` removes it.
-    """
-
-    def __init__(self, path: Path, frames_per_second: int = 30) -> None:
-        self.path = path
-        self.frames = 0
-        self._unfinished = path.with_name(f".{path.name}")
-        self._file: BinaryIO = open(self._unfinished, "wb")  # noqa: SIM115  (closed by finish or discard)
-        self._delay = frames_per_second
-        self._numbered = 0
-        self._last: Frame | None = None
-
-    def add(self, frame: Frame) -> None:
-        """Appends one frame. ``ValueError`` for one of another size or type."""
-        if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
-            raise ValueError(f"a frame is uint8 [height, width, 3], not {frame.dtype} {list(frame.shape)}")
-        if self._last is None:
-            height, width = frame.shape[:2]
-            self._file.write(_SIGNATURE)
-            self._chunk(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0))
-            self._chunk(b"acTL", struct.pack(">2I", 0, 0))
-            top, left, changed = 0, 0, frame
-        else:
-            if frame.shape != self._last.shape:
-                raise ValueError(f"a frame of size {list(frame.shape)} among those of {list(self._last.shape)}")
-            top, left, changed = _changed(self._last, frame)
-        self._control(top, left, changed)
-        # Each line begins with the number of its filter; 0 is none.
-        lines = np.zeros((changed.shape[0], 1 + changed.shape[1] * 3), np.uint8)
-        lines[:, 1:] = changed.reshape(changed.shape[0], -1)
-        data = zlib.compress(lines.tobytes(), 6)
-        if self.frames == 0:
-            self._chunk(b"IDAT", data)
-        else:
-            self._chunk(b"fdAT", self._next_number() + data)
-        self._last = frame.copy()
-        self.frames += 1
-
-    def finish(self) -> None:
-        """Completes the file under its own name."""
-        self._chunk(b"IEND", b"")
-        self._file.seek(_FRAMES_AT - 8)
-        self._chunk(b"acTL", struct.pack(">2I", self.frames, 0))
-        self._file.close()
-        self._unfinished.replace(self.path)
-
-    def discard(self) -> None:
-        """Removes what was written."""
-        self._file.close()
-        self._unfinished.unlink(missing_ok=True)
-
-    def _control(self, top: int, left: int, changed: Frame) -> None:
-        height, width = changed.shape[:2]
-        fields = struct.pack(">4I2H2B", width, height, left, top, 1, self._delay, 0, 0)
-        self._chunk(b"fcTL", self._next_number() + fields)
-
-    def _next_number(self) -> bytes:
-        self._numbered += 1
-        return struct.pack(">I", self._numbered - 1)
-
-    def _chunk(self, name: bytes, content: bytes) -> None:
-        self._file.write(
-            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-        )
-
-
-def _changed(old: Frame, new: Frame) -> tuple[int, int, Frame]:
-    """``(top, left, part)``: the smallest rectangle of ``new`` that holds all pixels that differ; never empty."""
-    differs = (old != new).any(axis=2)
-    rows, columns = np.flatnonzero(differs.any(axis=1)), np.flatnonzero(differs.any(axis=0))
-    if not len(rows):
-        return 0, 0, new[:1, :1]
-    return int(rows[0]), int(columns[0]), new[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
+_NAME = re.compile(r"\.?episode-(\d+)\.")
 
 
 def _slots(ready: Mapping[str, StepBatch], flag: str | None) -> list[int]:
@@ -115,18 +33,24 @@ def _slots(ready: Mapping[str, StepBatch], flag: str | None) -> list[int]:
 
 
 class Film(BatchedEnv):
-    """An environment that writes a video of every episode that ends: ``episode-0001.png``, ``episode-0002.png`` ...
+    """An environment that writes videos of its episodes: ``episode-0001.mp4``, ``episode-0002.mp4`` ...
 
-    The frame after the last step is missing where the source resets in that step. Give it ``env`` to an evaluator
-    through :class:`FilmSource`.
+    Of each slot the first ``shares[slot]`` episodes that end are filmed. Files that are in the folder already are left
+    as they are, and numbers go on after them. The frame after the last step is missing where the source resets in that
+    step. Give it to an evaluator through :class:`FilmSource`.
     """
 
-    def __init__(self, env: BatchedEnv, folder: Path) -> None:
+    def __init__(
+        self, env: BatchedEnv, folder: Path, shares: Sequence[int], video_format: type[VideoFile] | None = None
+    ) -> None:
         self._env = env
         self._folder = folder
-        self._running: dict[int, AnimatedPNG] = {}
-        self._begun = 0
+        self._left = np.array(shares, np.int64)
+        self._format: Any = video_format or best_format()
+        self._running: dict[int, VideoFile] = {}
+        self._number = max((int(found[1]) for path in folder.iterdir() if (found := _NAME.match(path.name))), default=0)
         self.groups, self.num_slots, self.name, self.lockstep = env.groups, env.num_slots, env.name, env.lockstep
+        self.frames_per_second = env.frames_per_second
 
     def reset(self, seed: int | None) -> None:
         self._env.reset(seed)
@@ -137,15 +61,23 @@ class Film(BatchedEnv):
         for slot in _slots(ready, "episode_over"):
             if slot in self._running:
                 self._running.pop(slot).finish()
+                self._left[slot] -= 1
         for slot in _slots(ready, "first"):
-            # An agent that joins a running episode opens none.
-            if slot not in self._running:
-                self._begun += 1
-                self._running[slot] = AnimatedPNG(self._folder / f"episode-{self._begun:04d}.png")
+            # In an episode that runs an agent has joined it, or the environment was lost and begins anew.
+            if self.lockstep and slot in self._running:
+                self._running.pop(slot).discard()
+            if slot not in self._running and self._left[slot] > 0:
+                self._running[slot] = self._next_file()
         for slot in _slots(ready, None):
             if slot in self._running:
                 self._running[slot].add(self._frame(slot))
         return ready
+
+    def _next_file(self) -> VideoFile:
+        self._number += 1
+        path = self._folder / f"episode-{self._number:04d}{self._format.suffix}"
+        video: VideoFile = self._format(path, self.frames_per_second)
+        return video
 
     def _frame(self, slot: int) -> Frame:
         frame = self._env.render(slot)
@@ -168,6 +100,9 @@ class Film(BatchedEnv):
         self._drop_running()
         return self._env.set_state(state)
 
+    def model(self) -> BatchedModel | None:
+        return self._env.model()
+
     def render(self, slot: int) -> Frame | None:
         return self._env.render(slot)
 
@@ -179,23 +114,36 @@ class Film(BatchedEnv):
 class FilmSource:
     """A callable that makes ``source`` film itself into ``folder``: what an evaluator takes as its environment.
 
-    Where the environment draws nothing as it is, it is made again with ``render_mode="rgb_array"`` (Gymnasium's way).
-    Raises ``EnvError`` where that does not help, ``UserError`` where the folder cannot be made.
+    Of ``episodes`` that are played, shared out over the slots as :class:`Episodes` does, the first ``most`` are filmed,
+    or all. Where the environment draws nothing as it is, it is made again with ``render_mode="rgb_array"`` (Gymnasium's
+    way). Raises ``EnvError`` where that does not help, ``UserError`` where the folder cannot be made.
     """
 
-    def __init__(self, source: EnvSource, folder: Path) -> None:
+    def __init__(
+        self,
+        source: EnvSource,
+        folder: Path,
+        episodes: Episodes,
+        most: int | None = None,
+        video_format: type[VideoFile] | None = None,
+    ) -> None:
         self._source = source
         self._folder = folder
+        self._episodes = episodes
+        self._most = episodes.count if most is None else most
+        self._format = video_format
 
     def __call__(self, num_envs: int, **settings: Any) -> BatchedEnv:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UserError(f"cannot write videos into {self._folder}: {error.strerror or error}") from error
+        shares = self._episodes.shares(num_envs)
+        shares = np.minimum(shares, np.maximum(self._most - (np.cumsum(shares) - shares), 0))
         for own in (settings, {**settings, "render_mode": "rgb_array"}):
             env = build_env(self._source, num_envs, own)
             env.reset(0)
             if env.render(0) is not None:
-                return Film(env, self._folder)
+                return Film(env, self._folder, shares.tolist(), self._format)
             env.close()
         raise EnvError(f"environment '{source_name(self._source)}' cannot be drawn: it renders no RGB frames")

@@ -21,6 +21,19 @@ class Collected:
     env_steps: int = 0
     #: ``{agent_id: (policy_id, batch)}`` where there are several agents, for postprocessing that looks at the others.
     agents: Mapping[object, tuple[str, SampleBatch]] | None = None
+    #: Steps that were asked for and of which no row is left, because an environment began anew.
+    lost_steps: int = 0
+    #: Ids of episodes that broke off where an earlier sample ends.
+    broken: tuple[int, ...] = ()
+
+
+@dataclass
+class Played:
+    """Episodes that were played and not recorded, the environment steps they cost, and those that were lost."""
+
+    episodes: list[Episode] = field(default_factory=list)
+    env_steps: int = 0
+    lost_steps: int = 0
 
 
 def check_rewards(batch: SampleBatch, env_name: str) -> None:

@@ -59,13 +59,20 @@ class EpisodeBook:
         self.abandon(slot)
         return episode
 
+    def break_off(self, slot: int) -> int:
+        """Opens the next episode of ``slot``, though the running one did not end; the id of that."""
+        broken = int(self.eps_id(slot, self.number[slot]))
+        self.number[slot] += 1
+        self.abandon(slot)
+        return broken
+
     def settle(
         self, policy_id: str, slots: Any, sums: Any, steps: Any, ended: Any, order: Any
     ) -> list[Episode]:
         """Adds pieces, which lie slot by slot in time order, of an environment with one policy.
 
-        By piece: its slot, the sum of its rewards, its steps, whether its episode ended. The episodes of the pieces
-        ``order``, which are those that ended, in that order.
+        By piece: its slot, the sum of its rewards, its steps, whether it is the last of its episode. The episodes of
+        the pieces ``order``, which are among the last ones, in that order.
         """
         running = self.returns.setdefault(policy_id, np.zeros(self._slots, np.float64))
         opens = np.ones(len(slots), np.bool_)

@@ -82,38 +82,19 @@ class RunningStatistics:
         return statistics
 
 
-class ObservationFilter(ABC):
-    """Stands between the environment and the policy in a sampler, for one leaf of the observation space.
+class SharedStatistics(ABC):
+    """What every sampler uses and none may change by itself: statistics that one owner merges and sends to all.
 
-    The learner sees what the policy saw. A sampler's round, and the owner's between rounds::
+    A sampler's round, and the owner's between rounds::
 
-        seen = filter.normalise(obs)            # by statistics that stay fixed during the round
-        filter.observe(obs)                     # raw observations, kept aside as the delta
+        sampler uses what it has and keeps what it sees aside, as the delta
 
         owner.apply(merge_deltas([delta of each sampler]))
-        filter.set_statistics(owner.get_statistics())
-
-    All arrays are ``[n, *shape]``.
+        sampler.set_statistics(owner.get_statistics())
     """
 
     #: How many deltas are in the statistics.
     version: int = 0
-
-    @abstractmethod
-    def __init__(self, space: gymnasium.Space[Any]) -> None:
-        """A filter for observations of ``space``, with empty statistics."""
-
-    @abstractmethod
-    def output_space(self) -> gymnasium.Space[Any]:
-        """The space of what the policy sees."""
-
-    @abstractmethod
-    def normalise(self, obs: Array) -> Array:
-        """Observations as the policy sees them."""
-
-    @abstractmethod
-    def observe(self, obs: Array) -> None:
-        """Adds raw observations to the delta; the statistics stay as they are."""
 
     @abstractmethod
     def take_delta(self) -> FilterDelta:
@@ -138,6 +119,30 @@ class ObservationFilter(ABC):
     @abstractmethod
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what ``get_state`` gave."""
+
+
+class ObservationFilter(SharedStatistics):
+    """Stands between the environment and the policy in a sampler, for one leaf of the observation space.
+
+    The learner sees what the policy saw: ``normalise(obs)`` by statistics that stay fixed during a round;
+    ``observe(obs)`` keeps raw observations aside. All arrays are ``[n, *shape]``.
+    """
+
+    @abstractmethod
+    def __init__(self, space: gymnasium.Space[Any]) -> None:
+        """A filter for observations of ``space``, with empty statistics."""
+
+    @abstractmethod
+    def output_space(self) -> gymnasium.Space[Any]:
+        """The space of what the policy sees."""
+
+    @abstractmethod
+    def normalise(self, obs: Array) -> Array:
+        """Observations as the policy sees them."""
+
+    @abstractmethod
+    def observe(self, obs: Array) -> None:
+        """Adds raw observations to the delta; the statistics stay as they are."""
 
 
 class NoFilter(ObservationFilter):

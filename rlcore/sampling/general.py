@@ -12,13 +12,14 @@ from rlcore.acting import to_env
 from rlcore.batch import ACTIONS, ENV_STEP, OBS, STATE_IN, T
 from rlcore.columns import Columns, take, to_table
 from rlcore.env import BatchedEnv, StepBatch
-from rlcore.policy_graph import ActRows, State
+from rlcore.policy_graph import ActRows
 from rlcore.sampling.agents import AgentTable
 from rlcore.sampling.collect import Collect, Episodes
-from rlcore.sampling.collected import Collected
-from rlcore.sampling.episode import Episode, EpisodeBook
+from rlcore.sampling.collected import Collected, Played
+from rlcore.sampling.episode import EpisodeBook
 from rlcore.sampling.log import LIVE, NUMBER, TRACK, VERSION, Log, Table
 from rlcore.sampling.role import Role
+from rlcore.sampling.tracks import Tracks
 
 
 class GeneralSampler:
@@ -49,33 +50,49 @@ class GeneralSampler:
         self._sent = np.zeros(env.num_slots, np.bool_)
         self._waiting: dict[str, _Waiting] | None = None
         self._open = Log()
+        #: Ids of episodes that broke off where an earlier sample ends.
+        self._broken: list[int] = []
 
     def collect(self, how: Collect) -> Collected:
         """``steps`` turns of each slot on average, or whole episodes."""
         if self._waiting is None or isinstance(how, Episodes):
             self._restart()
-        slots = self._env.num_slots
-        shares = how.shares(slots) if isinstance(how, Episodes) else None
-        done = np.zeros(slots, np.int64)
-        log, self._open = self._open, Log()
-        episodes: list[Episode] = []
-        turns = env_steps = 0
-        while (done < shares).any() if shares is not None else turns < slots * how.steps:  # type: ignore[union-attr]
-            self._act(log, np.ones(slots, np.bool_) if shares is None else done < shares)
-            polled = self._env.poll(None)
-            shown, stepped = self._count_turns(polled)
-            turns, env_steps = turns + shown, env_steps + stepped
-            for slot in self._receive(polled, log):
-                if shares is None or done[slot] < shares[slot]:
-                    episodes.append(self._book.finish(slot))
-                else:
-                    self._book.abandon(slot)
-                done[slot] += 1
-        assert self._waiting is not None
+        log, self._open, self._broken = self._open, Log(), []
+        played = self._drive(how, log)
         batches, agents, self._open = log.cut(
             self._roles, self._tracks, self._agents, self._book, self._waiting_obs(), self._env.name
         )
-        return Collected(batches, episodes, env_steps, agents)
+        lost, broken = played.lost_steps, tuple(self._broken)
+        return Collected(batches, played.episodes, played.env_steps, agents, lost_steps=lost, broken=broken)
+
+    def play(self, how: Episodes) -> Played:
+        """The same episodes as ``collect`` plays, of which nothing is kept but returns and lengths."""
+        self._restart()
+        played = self._drive(how, Log(recording=False))
+        self._book.restart()
+        self._waiting = None
+        return played
+
+    def _drive(self, how: Collect, log: Log) -> Played:
+        slots = self._env.num_slots
+        shares = how.shares(slots) if isinstance(how, Episodes) else None
+        done = np.zeros(slots, np.int64)
+        played = Played()
+        turns = 0
+        while (done < shares).any() if shares is not None else turns < slots * how.steps:  # type: ignore[union-attr]
+            live = np.ones(slots, np.bool_) if shares is None else done < shares
+            self._act(log, live)
+            polled = self._env.poll(None)
+            shown, stepped = self._count_turns(polled)
+            turns, played.env_steps = turns + shown, played.env_steps + stepped
+            played.lost_steps += self._break_off(polled, log, live, whole=shares is not None)
+            for slot in self._receive(polled, log):
+                if shares is None or done[slot] < shares[slot]:
+                    played.episodes.append(self._book.finish(slot))
+                else:
+                    self._book.abandon(slot)
+                done[slot] += 1
+        return played
 
     def _restart(self) -> None:
         if self._waiting is not None:
@@ -102,6 +119,8 @@ class GeneralSampler:
                 state = self._tracks.state(number, own)
                 obs = take(step.obs, rows)
                 t = self._tracks.t[own].astype(np.int32)
+                if role.check is not None and not log.recording:
+                    role.check(obs, step.slot[rows], step.env_step[rows])
                 out = role.act(
                     obs,
                     state,
@@ -139,6 +158,39 @@ class GeneralSampler:
         self._book.length[stepped] += 1
         self._sent[slots] = False
         return len(slots), len(stepped)
+
+    def _break_off(
+        self, polled: Mapping[str, StepBatch], log: Log, live: NDArray[np.bool_], whole: bool
+    ) -> int:
+        """Takes back what did not happen: slots whose agents are ``first`` though they acted and did not end.
+
+        How many environment steps of slots that are ``live`` are lost by it: with ``whole`` the running episodes.
+        """
+        lost = 0
+        for step in polled.values():
+            if not step.first.any():
+                continue
+            tracks = self._tracks.of(self._agents.encode(step.agent_id), step.slot)
+            broken = step.first & ~(step.terminated | step.truncated) & self._tracks.pending[tracks]
+            for slot in np.unique(step.slot[broken]).tolist():
+                lost += (int(self._book.length[slot]) if whole else 1) * int(live[slot])
+                self._break_off_slot(slot, log, whole)
+        return lost
+
+    def _break_off_slot(self, slot: int, log: Log, whole: bool) -> None:
+        tracks = self._tracks.pending_in(slot)
+        policies = self._agents.policy[tracks // self._env.num_slots]
+        kept = [
+            log.break_off(self._roles[number].policy_id, track, whole)
+            for number, track in zip(policies.tolist(), tracks.tolist(), strict=True)
+        ]
+        if self._tracks.t[tracks].any() and not whole:
+            broken = self._book.break_off(slot)
+            if not all(kept):
+                self._broken.append(broken)
+        else:
+            self._book.abandon(slot)
+        self._tracks.forget([slot])
 
     def _receive(self, polled: Mapping[str, StepBatch], log: Log) -> list[int]:
         """Closes transitions and notes who waits for an action; the slots whose episode is over."""
@@ -240,104 +292,6 @@ class _Waiting(NamedTuple):
     step: StepBatch
     tracks: NDArray[np.int64]
     policies: NDArray[np.int64]
-
-
-class Tracks:
-    """What is known of each agent of each slot: its step, its open transition, its recurrent state."""
-
-    def __init__(self, slots: int, roles: list[Role]) -> None:
-        self._slots = slots
-        self._roles = roles
-        self._state: dict[int, State] = {}
-        self.t = np.zeros(0, np.int64)
-        self.reward = np.zeros(0, np.float64)
-        self.pending = np.zeros(0, np.bool_)
-
-    def of(self, codes: NDArray[np.int64], slots: NDArray[Any]) -> NDArray[np.int64]:
-        """The track of each (agent code, slot); room is made for new agents."""
-        tracks = np.asarray(codes * self._slots + slots, np.int64)
-        size = (int(codes.max(initial=-1)) + 1) * self._slots
-        if size > len(self.t):
-            more = size - len(self.t)
-            self.t = np.append(self.t, np.zeros(more, np.int64))
-            self.reward = np.append(self.reward, np.zeros(more, np.float64))
-            self.pending = np.append(self.pending, np.zeros(more, np.bool_))
-            for number, state in self._state.items():
-                fresh = self._roles[number].policy.initial_state(more)
-                self._state[number] = tuple(np.concatenate(pair) for pair in zip(state, fresh, strict=True))
-        return tracks
-
-    def state(self, number: int, tracks: NDArray[np.int64]) -> State:
-        """The recurrent state of policy ``number`` on ``tracks``, copied."""
-        if number not in self._state:
-            self._state[number] = tuple(
-                np.array(part) for part in self._roles[number].policy.initial_state(len(self.t))
-            )
-        return tuple(part[tracks] for part in self._state[number])
-
-    def open(self, number: int, tracks: NDArray[np.int64], state: State) -> None:
-        """An action was taken on ``tracks``."""
-        self.pending[tracks] = True
-        for part, new in zip(self._state[number], state, strict=True):
-            part[tracks] = new
-
-    def earn(
-        self, tracks: NDArray[np.int64], reward: NDArray[Any], settles: NDArray[np.bool_]
-    ) -> NDArray[np.bool_]:
-        """Adds rewards; which rows close a transition."""
-        self.reward[tracks] += reward
-        return np.asarray(settles & self.pending[tracks])
-
-    def close(self, closed: NDArray[np.int64], ended: NDArray[np.int64]) -> None:
-        """Transitions were logged; ended tracks start from nothing."""
-        self.pending[closed] = False
-        self.reward[closed] = 0.0
-        self.reward[ended] = 0.0
-        self.t[closed] += 1
-
-    def begin(self, tracks: NDArray[np.int64], policies: NDArray[np.int64]) -> None:
-        """Episodes open on ``tracks``."""
-        self.t[tracks] = 0
-        for number, state in self._state.items():
-            own = tracks[policies == number]
-            fresh = self._roles[number].policy.initial_state(len(own))
-            for part, new in zip(state, fresh, strict=True):
-                part[own] = new
-
-    def clear(self) -> None:
-        """Forgets every open transition."""
-        self.t[:] = 0
-        self.reward[:] = 0.0
-        self.pending[:] = False
-        self._state = {}
-
-    def forget(self, slots: list[int]) -> NDArray[np.int64]:
-        """Drops the open transitions of ``slots``; the tracks concerned."""
-        tracks = np.flatnonzero(np.isin(np.arange(len(self.t)) % self._slots, slots))
-        self.pending[tracks] = False
-        self.reward[tracks] = 0.0
-        self.t[tracks] = 0
-        return tracks
-
-    def get_state(self) -> dict[str, Any]:
-        """A tree from which ``set_state`` goes on."""
-        return {
-            "t": self.t.copy(),
-            "reward": self.reward.copy(),
-            "pending": self.pending.copy(),
-            "state": {
-                str(number): {str(i): np.array(part) for i, part in enumerate(state)}
-                for number, state in self._state.items()
-            },
-        }
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree."""
-        self.t, self.reward, self.pending = (np.array(state[name]) for name in ("t", "reward", "pending"))
-        self._state = {
-            int(number): tuple(np.array(parts[str(i)]) for i in range(len(parts)))
-            for number, parts in state["state"].items()
-        }
 
 
 def _rows(step: StepBatch, rows: NDArray[np.int64]) -> StepBatch:

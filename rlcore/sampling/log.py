@@ -43,22 +43,53 @@ VERSION = "version"
 
 
 class Log:
-    """By policy, three lists of tables: acts, outcomes, and the observations in which episodes ended."""
+    """By policy, three lists of tables: acts, outcomes, and the observations in which episodes ended.
 
-    def __init__(self) -> None:
+    One that is not ``recording`` forgets whatever it is told.
+    """
+
+    def __init__(self, recording: bool = True) -> None:
+        self.recording = recording
         self._acts: dict[str, list[Table]] = {}
         self._outcomes: dict[str, list[Table]] = {}
         self._finals: dict[str, list[Table]] = {}
 
     def act(self, policy_id: str, table: Table) -> None:
         """Actions that were taken: one row a track."""
-        self._acts.setdefault(policy_id, []).append(table)
+        if self.recording:
+            self._acts.setdefault(policy_id, []).append(table)
 
     def outcome(self, policy_id: str, table: Table, final: Table) -> None:
         """Transitions that closed, and where those that ended did."""
+        if not self.recording:
+            return
         self._outcomes.setdefault(policy_id, []).append(table)
         if len(final[TRACK]):
             self._finals.setdefault(policy_id, []).append(final)
+
+    def break_off(self, policy_id: str, track: int, whole: bool) -> bool:
+        """Takes back the open act of ``track``, whose step did not happen, and cuts its episode off before it.
+
+        With ``whole`` none of the episode's rows counts any more. False where the last row that counts is in no log
+        any more.
+        """
+        if not self.recording:
+            return True
+        acts = self._acts[policy_id]
+        place, row = _last_of(acts, track)
+        act = {name: column[row : row + 1] for name, column in acts[place].items()}
+        acts[place] = {name: np.delete(column, row, axis=0) for name, column in acts[place].items()}
+        if whole:
+            for table in acts:
+                table[LIVE] = table[LIVE] & ~((table[TRACK] == track) & (table[NUMBER] == act[NUMBER][0]))
+            return True
+        outcomes = self._outcomes.get(policy_id, [])
+        place, row = _last_of(outcomes, track)
+        if place < 0 or outcomes[place][TERMINATED][row] or outcomes[place][TRUNCATED][row]:
+            return False
+        outcomes[place][TRUNCATED][row] = True
+        self._finals.setdefault(policy_id, []).append(_successor(act))
+        return True
 
     def cut(
         self,
@@ -171,6 +202,15 @@ class ByAgent(Mapping[Any, tuple[str, SampleBatch]]):
 
     def __len__(self) -> int:
         return len(self._found)
+
+
+def _last_of(tables: list[Table], track: int) -> tuple[int, int]:
+    """The last row of ``track``: the number of the table and the row in it, -1 for both where there is none."""
+    for place in reversed(range(len(tables))):
+        rows = np.flatnonzero(tables[place][TRACK] == track)
+        if len(rows):
+            return place, int(rows[-1])
+    return -1, -1
 
 
 def _stack(tables: list[Table]) -> Table:

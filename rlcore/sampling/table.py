@@ -32,6 +32,18 @@ class StepTable:
             )
         column[:, step] = values
 
+    def names(self, base: str) -> list[str]:
+        """The columns ``base`` and ``base.…``."""
+        return [name for name in self._columns if name == base or name.startswith(base + ".")]
+
+    def cell(self, name: str, slot: int, step: int) -> Array:
+        """What one slot had at ``step`` in column ``name``."""
+        return np.asarray(self._columns[name][slot, step])
+
+    def set(self, name: str, slot: int, steps: slice, value: object) -> None:
+        """Replaces what one slot had at ``steps`` in column ``name``."""
+        self._columns[name][slot, steps] = value
+
     def make_room(self, step: int) -> None:
         """Doubles the capacity where ``step`` is past its end."""
         if step >= self._capacity:

@@ -222,7 +222,11 @@ def test_evaluate_films_every_episode(
     rlcore.result("train", *small, "--env", "drawn:Env", "--stop", "iteration=1", "--out", "run")
     result = rlcore.result("evaluate", "run", "--episodes", "2", "--video", "videos", "--trust")
     assert (result["episode_return_mean"], result["episodes"]) == (4.0, 2)
-    assert sorted(path.name for path in (tmp_path / "videos").iterdir()) == ["episode-0001.png", "episode-0002.png"]
+    assert sorted(path.stem for path in (tmp_path / "videos").iterdir()) == ["episode-0001", "episode-0002"]
+    # Filmed or not, it is the same episodes; and the second time no file is written again.
+    assert rlcore.result("evaluate", "run", "--episodes", "2", "--trust") == result
+    rlcore.result("evaluate", "run", "--episodes", "1", "--video", "videos", "--trust")
+    assert sorted(path.stem for path in (tmp_path / "videos").iterdir())[2:] == ["episode-0003"]
 
 
 def test_evaluate_refuses(rlcore: Rlcore, run: Path, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ PROVIDER = """
         def full_id(self, env_id):
             return f"{env_id}-full"
 
-        def adapt(self, build, num_envs, name, first):
+        def adapt(self, build, num_envs, name, first, settings):
             copies = [first] + [build() for _ in range(num_envs - 1)]
             return Made(copies=copies, num_envs=num_envs, env_id=name)
 """

@@ -9,8 +9,10 @@ import pytest
 
 from rlcore.env import DEFAULT_GROUP
 from rlcore.errors import EnvError, UserError
+from rlcore.sampling.collect import Episodes
 from rlcore.testing.environments.count import Count
-from rlcore.video import AnimatedPNG, Film, FilmSource
+from rlcore.video import Film, FilmSource
+from rlcore.video_files import H264, MPEG4, AnimatedPNG, VideoFile, best_format
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -79,7 +81,7 @@ def play(env: Film, polls: int) -> None:
 
 
 def test_B159_a_file_for_each_episode_and_none_for_the_unfinished(tmp_path: Path) -> None:
-    env = FilmSource(Drawn, tmp_path / "videos")(num_envs=1, length=3)
+    env = FilmSource(Drawn, tmp_path / "videos", Episodes(200), video_format=AnimatedPNG)(num_envs=1, length=3)
     assert isinstance(env, Film)
     env.reset(1)
     play(env, 302)  # 100 episodes of three steps, and two steps more
@@ -91,16 +93,90 @@ def test_B159_a_file_for_each_episode_and_none_for_the_unfinished(tmp_path: Path
         assert [int(np.argmax(frame[0, :, 0])) for frame in frames] == [0, 1, 2]
 
 
+def test_B159_no_file_is_written_again(tmp_path: Path) -> None:
+    for expected in (["0001"], ["0001", "0002"]):
+        env = FilmSource(Drawn, tmp_path, Episodes(1), video_format=AnimatedPNG)(num_envs=1, length=3)
+        env.reset(1)
+        play(env, 8)
+        env.close()
+        assert sorted(path.name for path in tmp_path.iterdir()) == [f"episode-{number}.png" for number in expected]
+
+
+@pytest.mark.parametrize(("most", "files"), [(None, 5), (3, 3), (1, 1), (9, 5)])
+def test_as_many_episodes_are_filmed_as_are_asked_for(tmp_path: Path, most: int | None, files: int) -> None:
+    env = FilmSource(Drawn, tmp_path, Episodes(5), most, AnimatedPNG)(num_envs=3, length=2)
+    env.reset(1)
+    play(env, 20)
+    env.close()
+    assert len(list(tmp_path.iterdir())) == files
+
+
+def test_an_episode_that_breaks_off_is_filmed_from_its_new_beginning(tmp_path: Path) -> None:
+    class Lost(Drawn):
+        steps = 0
+
+        def _advance(self) -> None:
+            super()._advance()
+            self.steps += 1
+            if self.steps == 2:
+                self._t[:] = 0
+                assert self._ready is not None
+                self._ready.first = np.ones(1, np.bool_)
+                self._ready.env_step = self._t.copy()
+
+    env = FilmSource(Lost, tmp_path, Episodes(1), video_format=AnimatedPNG)(num_envs=1, length=3)
+    env.reset(1)
+    play(env, 9)
+    env.close()
+    (path,) = tmp_path.iterdir()
+    assert [int(np.argmax(frame[0, :, 0])) for frame in read(path)] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("video_format", [H264, MPEG4])
+def test_mp4(tmp_path: Path, video_format: type[VideoFile]) -> None:
+    if video_format is H264:
+        pytest.importorskip("imageio_ffmpeg")
+    cv2 = pytest.importorskip("cv2")
+    video = video_format(tmp_path / "a.mp4", 12.5)
+    for number in range(7):
+        frame = np.zeros((65, 101, 3), np.uint8)  # odd, which the encoders cannot do
+        frame[:, :, number % 3] = 200
+        video.add(frame)
+    video.finish()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
+    back = cv2.VideoCapture(str(tmp_path / "a.mp4"))
+    assert back.get(cv2.CAP_PROP_FPS) == 12.5
+    frames = []
+    while (read_one := back.read())[0]:
+        frames.append(read_one[1][:, :, ::-1])
+    assert [frame.shape for frame in frames] == [(66, 102, 3)] * 7
+    assert [int(frame.reshape(-1, 3).mean(axis=0).argmax()) for frame in frames] == [0, 1, 2, 0, 1, 2, 0]
+    unfinished = video_format(tmp_path / "b.mp4", 12.5)
+    unfinished.add(np.zeros((64, 64, 3), np.uint8))
+    unfinished.discard()
+    assert [path.name for path in tmp_path.iterdir()] == ["a.mp4"]
+
+
+def test_mp4_where_it_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    there: set[str] = set()
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name if name in there else None)
+    assert best_format() is AnimatedPNG
+    there.add("cv2")
+    assert best_format() is MPEG4
+    there.add("imageio_ffmpeg")
+    assert best_format() is H264
+
+
 def test_an_environment_that_cannot_be_drawn(tmp_path: Path) -> None:
     class Dark(Drawn):
         def render(self, slot: int) -> None:
             return None
 
     with pytest.raises(EnvError, match="Dark' cannot be drawn: it renders no RGB frames"):
-        FilmSource(Dark, tmp_path)(num_envs=1)
+        FilmSource(Dark, tmp_path, Episodes(1))(num_envs=1)
 
 
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write videos into"):
-        FilmSource(Drawn, tmp_path / "file" / "videos")(num_envs=1)
+        FilmSource(Drawn, tmp_path / "file" / "videos", Episodes(1))(num_envs=1)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from support.runs import linear, two_agents, without_times
 from rlcore.evaluation import EvaluationResult
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.episode import Episode
+from rlcore.testing.environments import CountEnv
 from rlcore.trainer import Trainer
 
 EVALUATED = {"evaluation": {"every_env_steps": 100, "episodes": 6}}
@@ -97,8 +99,8 @@ def test_B065_training_and_evaluation_see_different_episodes_and_each_evaluation
 
 def test_filters_stand_still_in_evaluation_and_are_those_of_training(monkeypatch: pytest.MonkeyPatch) -> None:
     players: list[PolicyEvaluator] = []
-    sample = PolicyEvaluator.sample
-    monkeypatch.setattr(PolicyEvaluator, "sample", lambda self: (players.append(self), sample(self))[1])
+    play = PolicyEvaluator.play
+    monkeypatch.setattr(PolicyEvaluator, "play", lambda self: (players.append(self), play(self))[1])
     config = linear({"filter": "mean_std"})
     with Trainer(config) as trainer:
         trainer.step()
@@ -116,3 +118,27 @@ def test_several_policies_are_evaluated_together() -> None:
             trainer.step()
         result = trainer.evaluate(3)
     assert (result.episodes, result.weights_version) == (3, 6)
+
+
+def test_every_so_many_evaluations_are_filmed_and_are_what_they_would_be(tmp_path: Path) -> None:
+    class Drawn(CountEnv):
+        metadata = {"render_modes": ["rgb_array"]}
+
+        def __init__(self, render_mode: str | None = None) -> None:
+            super().__init__(4)
+            self.render_mode = render_mode
+
+        def render(self) -> Any:
+            return np.full((32, 32, 3), 50 * self.t, np.uint8)
+
+    def run(**evaluation: int) -> list[float]:
+        settings = {"every_env_steps": 1, "episodes": 3, **evaluation}
+        with Trainer(linear({"env": Drawn, "evaluation": settings}), out=tmp_path / str(len(evaluation))) as trainer:
+            return [trainer.step()["evaluation_return_mean"] for _ in range(5)]
+
+    assert run(video_every=2, video_episodes=2) == run()
+    videos = sorted(path.relative_to(tmp_path / "2") for path in (tmp_path / "2" / "videos").glob("*/*"))
+    assert [(path.parts[1], path.stem) for path in videos] == [
+        (f"evaluation-{number:04d}", f"episode-{episode:04d}") for number in (1, 3, 5) for episode in (1, 2)
+    ]
+    assert not (tmp_path / "0" / "videos").exists()

@@ -205,6 +205,7 @@ def test_a_python_object_of_a_script_has_to_be_given_anew(tmp_path: Path) -> Non
         (("config", "env"), "os:system", "env=os:system"),
         (("config", "env"), "gym:os:Some-v0", "env=gym:os:Some-v0"),
         (("config", "policy_of"), "os:system", "policy_of=os:system"),
+        (("config", "env_settings", "wrappers"), ["os:system"], "env_settings.wrappers.0=os:system"),
         (("config", "runtime"), "os:system", "runtime=os:system"),
         (("policies", "default", "graph"), "os:system", "policies.default.graph=os:system"),
         (("policies", "default", "optimizer", "name"), "os:system", "policies.default.optimizer.name=os:system"),
@@ -212,7 +213,7 @@ def test_a_python_object_of_a_script_has_to_be_given_anew(tmp_path: Path) -> Non
     ],
 )
 def test_names_of_code_in_a_checkpoint_are_not_followed(
-    place: tuple[str, ...], value: str, named: str, tmp_path: Path
+    place: tuple[str, ...], value: Any, named: str, tmp_path: Path
 ) -> None:
     with Trainer(linear()) as trainer:
         trainer.save(tmp_path / "saved")

@@ -7,6 +7,7 @@ import pytest
 from support.runs import linear, two_agents
 
 from rlcore.errors import ConfigError
+from rlcore.evaluator_messages import Metrics
 from rlcore.policy_optimizer import StepResult, step_together
 from rlcore.progress import ROW_KEYS, Counters, EpisodeWindow, Iteration, make_row, measured
 from rlcore.resolve import resolve
@@ -100,7 +101,7 @@ def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
         StepResult(50, 60, 3, 1, 2, {"a": {"loss": 0.5}}, {"sample_s": 1.0, "learn_s": 2.0, "sync_s": 0.5}),
         StepResult(50, 40, 2, 0, 0, {"b": {"loss": 0.25}}, {"sample_s": 0.5, "learn_s": 1.0, "sync_s": 0.0}),
     ]
-    counters.add(results, 0, 50)
+    counters.add(results, [Metrics(lost_steps=2), Metrics(lost_steps=1)], 50)
     found = make_row(counters, EpisodeWindow(), Iteration(results, 0, None, train_s=5.0, evaluation_s=0.0), ["a", "b"])
     assert tuple(found)[: len(ROW_KEYS)] == ROW_KEYS
     expected = {
@@ -110,6 +111,7 @@ def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
         "updates": 12,
         "skipped_updates": 1,
         "dropped_rows": 2,
+        "lost_steps": 3,
         "env_steps_per_s": 10.0,
         "sample_s": 1.5,
         "learn_s": 3.0,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -95,6 +96,27 @@ def _same(one: Columns, other: Columns) -> bool:
         return isinstance(other, dict) and all(_same(array, other[leaf]) for leaf, array in one.items())
     assert not isinstance(other, dict)
     return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+
+
+#: What importing ale_py registers; it does so once.
+_ALE: dict[str, Any] = {}
+
+
+@pytest.fixture(autouse=True)
+def _registry_as_it_was() -> Iterator[None]:
+    """Whatever a test lets Gymnasium register is gone after it."""
+    before = dict(gymnasium.registry)
+    yield
+    _ALE.update({key: spec for key, spec in gymnasium.registry.items() if "ale_py" in str(spec.entry_point)})
+    gymnasium.registry.clear()
+    gymnasium.registry.update(before)
+
+
+@pytest.fixture
+def ale() -> None:
+    """The games of ALE."""
+    pytest.importorskip("ale_py")
+    gymnasium.registry.update(_ALE)
 
 
 @pytest.fixture(name="play")

@@ -74,15 +74,15 @@ def test_the_provider_is_found_by_its_entry_point() -> None:
 def test_B063_each_copy_gets_its_own_settings(registered: None) -> None:
     table = {"n": [1, 2]}
     env = make("Settled-v0", 3, table=table)
-    assert [one.unwrapped.seen for one in env._envs] == [[1, 2]] * 3
+    assert [one.env.unwrapped.seen for one in env._copies.slots] == [[1, 2]] * 3
     assert table == {"n": [1, 2]}
 
 
 def test_settings_are_keywords_of_gymnasium_make(registered: None, play: Any) -> None:
     assert play(make("Settled-v0", length=2), 4).returns == [[2.0, 2.0]]
     assert play(make("Settled-v0", length=9, max_episode_steps=2), 4).returns == [[2.0, 2.0]]
-    assert not _layers(make("Settled-v0")._envs[0]) & {"PassiveEnvChecker"}
-    assert _layers(make("Settled-v0", disable_env_checker=False)._envs[0]) >= {"PassiveEnvChecker"}
+    assert not _layers(make("Settled-v0")._copies.slots[0].env) & {"PassiveEnvChecker"}
+    assert _layers(make("Settled-v0", disable_env_checker=False)._copies.slots[0].env) >= {"PassiveEnvChecker"}
 
 
 def _layers(env: Any) -> set[str]:
@@ -148,7 +148,7 @@ def without_ale(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_namespace_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     without_ale(monkeypatch)
-    with pytest.raises(UnknownPluginError, match=r"\nids of ALE come with: pip install ale-py$"):
+    with pytest.raises(UnknownPluginError, match=r"\nids of ALE come with: pip install 'rlcore-gym\[atari\]'$"):
         make("ALE/Pong-v5")
 
 
@@ -206,7 +206,6 @@ def test_a_failure_half_way_closes_what_was_built(registered: None) -> None:
 
 def test_native_vector_implementations() -> None:
     env = make("CartPole-v1", 5, vectorization="native", sutton_barto_reward=True)
-    assert isinstance(env, VectorEnvAdapter)
     assert type(env._env).__name__ == "CartPoleVectorEnv"
     assert env.num_slots == 5
     assert isinstance(make("CartPole-v1", 5, vectorization="sync"), InProcessEnv)
@@ -214,12 +213,45 @@ def test_native_vector_implementations() -> None:
         make("Pendulum-v1", 5, vectorization="native")
     assert "Pendulum-v1 has no native implementation" in str(caught.value)
     assert "CartPole-v0, CartPole-v1" in str(caught.value)
-    with pytest.raises(ConfigError, match="vectorization is 'async'; it can be sync or native"):
-        make("CartPole-v1", 5, vectorization="async")
     with pytest.raises(UnknownPluginError, match="did you mean 'CartPole-v1'"):
         make("CartPol-v1", 5, vectorization="native")
     with pytest.raises(ConfigError, match="did you mean 'sutton_barto_reward'"):
         make("CartPole-v1", 5, vectorization="native", sutton_barto=True)
+    with pytest.raises(ConfigError, match=r"env_settings\.wrappers: the native implementation of CartPole-v1 has no"):
+        make("CartPole-v1", 5, vectorization="native", wrappers=["ClipReward"])
+
+
+def test_native_implementations_of_others_pass_through_the_adapter(play: Any) -> None:
+    vector = lambda num_envs: SyncVectorEnv([CountEnv] * num_envs)  # noqa: E731
+    gymnasium.register("Vectorial-v0", CountEnv, vector_entry_point=vector)
+    try:
+        env = make("Vectorial-v0", 2, vectorization="native")
+        assert isinstance(env, VectorEnvAdapter)
+        assert play(env, 3).returns == [[3.0]] * 2
+        with pytest.raises(ConfigError, match="time_limit: the native implementation of Vectorial-v0 has no place"):
+            make("Vectorial-v0", 2, vectorization="native", time_limit=3)
+    finally:
+        del gymnasium.registry["Vectorial-v0"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"vectorization": "async"}, "vectorization: should be 'sync', 'thread', 'process' or 'native', not 'async'"),
+        ({"workers": 0}, "env_settings.workers: should be greater than or equal to 1, not 0"),
+        ({"step_timeout": -1}, "env_settings.step_timeout: should be greater than 0, not -1"),
+        ({"on_failure": "ignore"}, "env_settings.on_failure: should be 'raise' or 'restart', not 'ignore'"),
+        ({"time_limit": "long"}, "env_settings.time_limit: should be a valid integer, not 'long'"),
+        ({"frame_stack": 0}, "env_settings.frame_stack: should be greater than or equal to 1"),
+        ({"atari": {"frameskip": 4}}, "env_settings.atari.frameskip: unknown key, did you mean 'frame_skip'?"),
+        ({"wrappers": "ClipReward"}, "env_settings.wrappers: should be a list of wrappers"),
+        ({"wrappers": [{"min_reward": 1}]}, "env_settings.wrappers: a wrapper with keywords needs the key 'wrapper'"),
+    ],
+)
+def test_settings_of_this_package_are_checked(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        make("CartPole-v1", 2, **settings)
+    assert said in str(caught.value)
 
 
 def test_users_own_classes_and_wrappers(play: Any) -> None:
@@ -309,7 +341,7 @@ def test_an_exception_in_render(registered: None) -> None:
 
 def test_close_may_be_called_twice(registered: None) -> None:
     env = make("Settled-v0", 2)
-    inner = [one.unwrapped for one in env._envs]
+    inner = [one.env.unwrapped for one in env._copies.slots]
     env.close()
     env.close()
     assert [one.closed for one in inner] == [1, 1]

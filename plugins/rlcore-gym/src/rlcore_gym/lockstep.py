@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns, empty_columns, take
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
 from rlcore_gym.actions import ActionReader
+from rlcore_gym.board import Board
 from rlcore_gym.failures import ActionsError
 from rlcore_gym.spaces import idle_actions
 
@@ -35,20 +36,15 @@ class LockstepEnv(BatchedEnv):
 
     lockstep = True
 
-    def __init__(self, spaces: Spaces, num_slots: int, name: str) -> None:
+    def __init__(self, spaces: Spaces, num_slots: int, name: str, board: Board | None = None) -> None:
         self.groups = {DEFAULT_GROUP: spaces}
         self.num_slots = num_slots
         self.name = name
         self._phase = Phase.RESET
         self._slot = np.arange(num_slots)
         self._agent_id = np.zeros(num_slots, np.int64)
-        self._reward = np.zeros(num_slots, np.float32)
-        self._terminated = np.zeros(num_slots, np.bool_)
-        self._truncated = np.zeros(num_slots, np.bool_)
-        self._over = np.zeros(num_slots, np.bool_)
-        self._first = np.zeros(num_slots, np.bool_)
+        self._board = board if board is not None else Board(spaces, num_slots)
         self._needs_action = np.ones(num_slots, np.bool_)
-        self._env_step = np.zeros(num_slots, np.int64)
         #: Whether all slots need an action: the common case, for which nothing has to be looked up.
         self._everyone = True
         self._reader = ActionReader(spaces[1], name)
@@ -62,28 +58,35 @@ class LockstepEnv(BatchedEnv):
     def _open(self, seed: int | None) -> None:
         """Starts an episode in every slot."""
 
-    @abstractmethod
-    def _advance(self, actions: Columns) -> Columns:
-        """One step of all slots with checked ``actions [slots, ...]``: fills the columns; final observations."""
+    def _launch(self, actions: Columns) -> None:
+        """``actions`` have been sent: a step may begin that ``_advance`` ends. Arrays handed out may change now."""
 
     @abstractmethod
+    def _advance(self, actions: Columns, timeout: float | None) -> Columns:
+        """One step of all slots with checked ``actions [slots, ...]``: fills the board; final observations.
+
+        ``TimeoutError`` where it takes longer than ``timeout`` seconds; the next call goes on with the same step.
+        """
+
     def _observations(self) -> Columns:
         """The next observation of every slot."""
+        return self._board.obs
 
     # -- the loop
 
     def reset(self, seed: int | None) -> None:
         self._phase = Phase.RESET
         self._open(seed)
-        self._env_step[:] = 0
-        self._first[:] = True
+        self._board.env_step[:] = 0
+        self._board.first[:] = True
         self._needs_action[:] = True
         self._show()
 
     def _show(self) -> None:
         """Hands the observations over by the next poll, as if nothing had led to them."""
-        self._reward[:] = 0.0
-        for flags in (self._terminated, self._truncated, self._over):
+        board = self._board
+        board.reward[:] = 0.0
+        for flags in (board.terminated, board.truncated, board.over):
             flags[:] = False
         self._everyone = bool(self._needs_action.all())
         self._phase = Phase.SHOW
@@ -91,31 +94,42 @@ class LockstepEnv(BatchedEnv):
     def poll(self, timeout: float | None) -> dict[str, StepBatch]:
         final = self._no_final
         if self._phase is Phase.STEP or (self._phase is Phase.SEND and not self._needs_action.any()):
-            actions = self._sent if self._phase is Phase.STEP else self._idle
-            # Left half done by an error, it cannot go on.
-            self._phase = Phase.RESET
-            final = self._advance(actions)
+            final = self._step(timeout)
         elif self._phase is Phase.SEND:
             waiting = int(self._needs_action.sum())
             raise TimeoutError(f"{self.name}: {waiting} slots wait for actions, so nothing will be ready")
         elif self._phase is Phase.RESET:
             raise RuntimeError(f"{self.name}: reset() has to come first")
         self._phase = Phase.SEND
+        board = self._board
         return {
             DEFAULT_GROUP: StepBatch(
                 slot=self._slot,
                 agent_id=self._agent_id,
-                reward=self._reward,
-                terminated=self._terminated,
-                truncated=self._truncated,
+                reward=board.reward,
+                terminated=board.terminated,
+                truncated=board.truncated,
                 final_obs=final,
                 obs=self._observations(),
-                first=self._first,
+                first=board.first,
                 needs_action=self._needs_action,
-                env_step=self._env_step,
-                episode_over=self._over,
+                env_step=board.env_step,
+                episode_over=board.over,
             )
         }
+
+    def _step(self, timeout: float | None) -> Columns:
+        if self._phase is Phase.SEND:
+            # Slots that only have to be reset wait for nobody.
+            self._sent = self._idle
+            self._launch(self._sent)
+        # Left half done by an error, it cannot go on.
+        self._phase = Phase.RESET
+        try:
+            return self._advance(self._sent, timeout)
+        except TimeoutError:
+            self._phase = Phase.STEP
+            raise
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._phase is not Phase.SEND:
@@ -133,6 +147,7 @@ class LockstepEnv(BatchedEnv):
             checked = self._in_order(slots, expected, checked)
         self._sent = checked if self._everyone else self._fill_in(checked, expected)
         self._phase = Phase.STEP
+        self._launch(self._sent)
 
     def _in_order(self, slots: NDArray[Any], expected: NDArray[Any], checked: Columns) -> Columns:
         order = np.argsort(slots)

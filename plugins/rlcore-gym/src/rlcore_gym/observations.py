@@ -10,13 +10,13 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, column_name, empty_columns
+from rlcore.columns import Columns, column_name
 from rlcore_gym.failures import Misfit
 from rlcore_gym.spaces import can_cast, too_large
 
 
 class ObservationRows:
-    """``columns`` of ``[rows, ...]`` for ``space``, filled from what environments return.
+    """Fills ``columns`` of ``[rows, ...]`` for ``space`` from what environments return.
 
     ``write`` takes one observation per row and makes a constant number of numpy calls for each leaf; ``write_row``
     takes a single one. Both raise ``Misfit`` for an observation of the wrong shape, with values of another kind (a
@@ -24,8 +24,8 @@ class ObservationRows:
     space. The order of keys is free.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], rows: int) -> None:
-        self.columns: Columns = empty_columns(space, (rows,))
+    def __init__(self, space: gymnasium.Space[Any], columns: Columns) -> None:
+        self.columns = columns
         self._writer = _writer(space, "", self.columns)
 
     def write(self, observations: Sequence[Any]) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from rlcore.columns import Array, Columns, from_table, length, take, to_table
 from rlcore.errors import CheckpointError
+from rlcore_gym.seeds import slot_seeds
 
 #: Names the kind of state, so that one of another kind is not taken for it.
 SOURCE = "gymnasium.Env"
@@ -20,21 +21,19 @@ class Take:
     """One slot's running episode.
 
     ``origin`` holds the states of the environment's random generators before the reset that opened it, None where it
-    was opened by ``reset(seed=seed)``; ``actions [steps, ...]`` is None where they were not kept. ``reward``, ``obs``
-    and ``generators`` are what the episode has arrived at, for comparison.
+    was opened by ``reset(seed=seed)``. ``step`` is that of the episode, ``own`` the simulator's own snapshot of it.
+    Without one ``actions [step, ...]`` lead there; they are None where they were not kept. ``reward``, ``obs`` and
+    ``generators`` are what the episode has arrived at.
     """
 
     seed: int
     origin: dict[str, Any] | None
+    step: int
+    own: dict[str, Any] | None
     actions: Columns | None
     reward: float
     obs: Columns
     generators: dict[str, Any]
-
-    @property
-    def steps(self) -> int:
-        """How many steps the episode has run, 0 where its actions were not kept."""
-        return 0 if self.actions is None else length(self.actions)
 
 
 def record(takes: Sequence[Take], no_actions: Columns) -> dict[str, Any]:
@@ -44,9 +43,11 @@ def record(takes: Sequence[Take], no_actions: Columns) -> dict[str, Any]:
         "source": SOURCE,
         "seed": np.array([take.seed for take in takes], np.int64),
         "reward": np.array([take.reward for take in takes], np.float32),
-        "steps": np.array([-1 if take.actions is None else take.steps for take in takes], np.int64),
+        "step": np.array([take.step for take in takes], np.int64),
+        "actions_kept": np.array([take.actions is not None for take in takes], np.bool_),
         "obs": _joined("obs", [_row(take.obs) for take in takes]),
         "actions": _joined("actions", kept),
+        "own": {str(slot): take.own for slot, take in enumerate(takes)},
         "origin": {str(slot): take.origin for slot, take in enumerate(takes)},
         "generators": {str(slot): take.generators for slot, take in enumerate(takes)},
     }
@@ -60,33 +61,39 @@ class Recording:
         try:
             if tree["source"] != SOURCE:
                 raise CheckpointError(f"the state of an environment is of a {tree['source']}, not of a {SOURCE}")
-            steps = np.asarray(tree["steps"], np.int64)
-            ends = np.cumsum(np.maximum(steps, 0))
-            fits = {len(tree["seed"]), len(tree["reward"]), len(tree["origin"]), len(tree["generators"])}
-            actions = from_table("actions", tree["actions"])
-            if (
-                fits != {len(steps)}
-                or length(actions) != ends[-1]
-                or length(from_table("obs", tree["obs"])) != len(steps)
-            ):
+            steps, kept = np.asarray(tree["step"], np.int64), np.asarray(tree["actions_kept"], np.bool_)
+            ends = np.cumsum(np.where(kept, steps, 0))
+            per_slot = ("seed", "reward", "own", "origin", "generators", "actions_kept")
+            lengths = {len(tree[name]) for name in per_slot} | {length(from_table("obs", tree["obs"]))}
+            if lengths != {len(steps)} or length(from_table("actions", tree["actions"])) != ends[-1]:
                 raise CheckpointError("the state of an environment has columns of different lengths")
         except (KeyError, TypeError, IndexError, ValueError) as error:
             raise CheckpointError(f"the state of an environment is incomplete: {error!r}") from error
         self.num_slots = len(steps)
-        self._steps, self._ends = steps, ends
+        self._steps, self._kept, self._ends = steps, kept, ends
 
     def take(self, slot: int) -> Take:
         """The take of one slot."""
-        tree, steps, end = self._tree, int(self._steps[slot]), int(self._ends[slot])
+        tree, step, end = self._tree, int(self._steps[slot]), int(self._ends[slot])
         actions = from_table("actions", tree["actions"])
         return Take(
             seed=int(tree["seed"][slot]),
             origin=tree["origin"][str(slot)],
-            actions=None if steps < 0 else take(actions, slice(end - steps, end)),
+            step=step,
+            own=tree["own"][str(slot)],
+            actions=take(actions, slice(end - step, end)) if self._kept[slot] else None,
             reward=float(tree["reward"][slot]),
             obs=take(from_table("obs", tree["obs"]), slot),
             generators=tree["generators"][str(slot)],
         )
+
+    def for_slots(self, num_slots: int) -> tuple[list[Take | None], list[int]]:
+        """A take for each of ``num_slots`` slots, None for those that the state does not have, and seeds to begin with.
+
+        The seeds follow from that of the first slot.
+        """
+        known = [self.take(slot) if slot < self.num_slots else None for slot in range(num_slots)]
+        return known, slot_seeds(self.take(0).seed, num_slots)
 
 
 def equal_bits(one: Columns, other: Columns) -> bool:

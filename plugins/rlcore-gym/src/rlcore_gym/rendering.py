@@ -5,8 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from gymnasium.wrappers import AtariPreprocessing
 
 from rlcore.columns import Array
+from rlcore.env import BatchedEnv
+
+#: Frames of a second of an Atari 2600.
+ATARI_SPEED = 60.0
 
 
 def rgb(rendered: Any) -> Array | None:
@@ -20,3 +25,14 @@ def rgb(rendered: Any) -> Array | None:
         return None
     frame = np.asarray(rendered)
     return frame if frame.ndim == 3 and frame.dtype == np.uint8 else None
+
+
+def frames_per_second(env: Any) -> float:
+    """How many steps of an environment (or vector environment) are a second, as it says itself."""
+    layer = env
+    while layer is not None:
+        if isinstance(layer, AtariPreprocessing):
+            return ATARI_SPEED / layer.frame_skip
+        layer = getattr(layer, "env", None)
+    stated = env.metadata.get("render_fps")
+    return float(stated) if isinstance(stated, int | float) and stated > 0 else BatchedEnv.frames_per_second

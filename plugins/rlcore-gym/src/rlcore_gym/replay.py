@@ -56,17 +56,18 @@ class ActionLog:
         span = slice(int(self._start[slot]), self._time)
         return map_columns(lambda rows: rows[span, slot], self._rows)
 
-    def replace(self, actions: Sequence[Columns]) -> None:
+    def replace(self, actions: Sequence[Columns | None]) -> None:
         """Forgets everything and takes over, slot by slot, what ``of`` gave."""
-        steps = [length(own) for own in actions]
+        steps = [0 if own is None else length(own) for own in actions]
         self._time = max(steps)
         self._capacity = max(_FIRST_CAPACITY, 2 * self._time)
         self._rows = empty_columns(self._space, (self._capacity, len(steps)))
         self._start = self._time - np.array(steps, np.int64)
-        self._forgotten = np.zeros(len(steps), np.bool_)
+        self._forgotten = np.array([own is None for own in actions])
         for slot, own in enumerate(actions):
-            for rows, column in zip(_leaves(self._rows), _leaves(own), strict=True):
-                rows[self._start[slot] : self._time, slot] = column
+            if own is not None:
+                for rows, column in zip(leaves(self._rows), leaves(own), strict=True):
+                    rows[self._start[slot] : self._time, slot] = column
 
     def _make_room(self) -> None:
         """Drops what no running episode needs; doubles where that is less than half."""
@@ -78,12 +79,13 @@ class ActionLog:
         num_slots = len(self._start)
         self._capacity = max(_FIRST_CAPACITY, self._capacity if 2 * kept <= self._capacity else 2 * kept)
         fresh = empty_columns(self._space, (self._capacity, num_slots))
-        for new, old in zip(_leaves(fresh), _leaves(self._rows), strict=True):
+        for new, old in zip(leaves(fresh), leaves(self._rows), strict=True):
             new[:kept] = old[oldest : self._time]
         self._rows = fresh
         self._start -= oldest
         self._time = kept
 
 
-def _leaves(columns: Columns) -> list[Array]:
+def leaves(columns: Columns) -> list[Array]:
+    """The arrays of ``columns``, in the order of the space."""
     return list(columns.values()) if isinstance(columns, dict) else [columns]

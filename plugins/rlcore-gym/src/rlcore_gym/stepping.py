@@ -19,16 +19,16 @@ Step = Callable[[Any], Any]
 NEVER = int(np.iinfo(np.int64).max)
 
 
-def check_distinct(envs: Sequence[Env], name: str) -> None:
-    """``EnvError`` where two copies are the same object."""
+def check_distinct(envs: Sequence[Env], name: str, first: int = 0) -> None:
+    """``EnvError`` where two copies are the same object; they are numbered from ``first``."""
     slots: dict[int, int] = {}
     for slot, env in enumerate(envs):
         # Two wrappers around one environment share its state just as well.
         other = slots.setdefault(id(env.unwrapped), slot)
         if other != slot:
             raise EnvError(
-                f"{name}: copies {other} and {slot} are the same {type(env.unwrapped).__name__} object and would share "
-                "its state; make a new one in each call"
+                f"{name}: copies {first + other} and {first + slot} are the same {type(env.unwrapped).__name__} object "
+                "and would share its state; make a new one in each call"
             )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv, VectorEnv
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, from_table, map_columns, take, to_table
+from rlcore.columns import Array, Columns, empty_columns, from_table, map_columns, take, to_table
 from rlcore.env import DEFAULT_GROUP
 from rlcore.errors import CheckpointError, EnvError
 from rlcore_gym.failures import FAILURES, OLD_GYM, OLD_RESET, Misfit, raised
@@ -86,7 +86,7 @@ class VectorEnvAdapter(LockstepEnv):
     def _observations(self) -> Columns:
         return self._obs
 
-    def _advance(self, actions: Columns) -> Columns:
+    def _advance(self, actions: Columns, timeout: float | None) -> Columns:
         self._steps += 1
         try:
             result: Any = self._env.step(self._reader.batch(actions))
@@ -98,29 +98,29 @@ class VectorEnvAdapter(LockstepEnv):
         obs = self._columns(returned, "step()")
         moved = self._needs_action.copy()
         self._write_reward(reward, moved)
-        self._terminated[:] = self._flags(terminated, "terminations") & moved
-        self._truncated[:] = self._flags(truncated, "truncations") & moved
-        np.logical_or(self._terminated, self._truncated, out=self._over)
-        np.logical_not(moved, out=self._first)
-        self._env_step += 1
-        self._env_step[self._first] = 0
+        self._board.terminated[:] = self._flags(terminated, "terminations") & moved
+        self._board.truncated[:] = self._flags(truncated, "truncations") & moved
+        np.logical_or(self._board.terminated, self._board.truncated, out=self._board.over)
+        np.logical_not(moved, out=self._board.first)
+        self._board.env_step += 1
+        self._board.env_step[self._board.first] = 0
         self._needs_action[:] = True
         self._everyone = True
         self._obs = obs
-        return self._end(obs, info) if self._over.any() else self._no_final
+        return self._end(obs, info) if self._board.over.any() else self._no_final
 
     def _write_reward(self, reward: Any, moved: NDArray[np.bool_]) -> None:
         try:
             given = np.asarray(reward).reshape(self.num_slots)
             # What is too large becomes infinite, and an error below.
             with np.errstate(over="ignore"):
-                self._reward[:] = given
+                self._board.reward[:] = given
         except (TypeError, ValueError):
             shape = np.shape(reward)
             raise EnvError(f"{self._where()}: step() returned rewards of shape {shape}, not {self.num_slots}") from None
-        self._reward[~moved] = 0.0
-        if not np.isfinite(self._reward).all():
-            slot = int(np.flatnonzero(~np.isfinite(self._reward))[0])
+        self._board.reward[~moved] = 0.0
+        if not np.isfinite(self._board.reward).all():
+            slot = int(np.flatnonzero(~np.isfinite(self._board.reward))[0])
             excess = ", too large for float32" if np.isfinite(given[slot]) else ""
             raise EnvError(f"{self._where()}: step() returned the reward {given[slot]} for slot {slot}{excess}")
 
@@ -131,9 +131,9 @@ class VectorEnvAdapter(LockstepEnv):
         return array.astype(np.bool_, copy=False)
 
     def _ends_next_step(self, obs: Columns, info: Mapping[str, Any]) -> Columns:
-        np.logical_not(self._over, out=self._needs_action)
+        np.logical_not(self._board.over, out=self._needs_action)
         self._everyone = False
-        return take(obs, self._over)
+        return take(obs, self._board.over)
 
     def _ends_same_step(self, obs: Columns, info: Mapping[str, Any]) -> Columns:
         self._start_over()
@@ -142,10 +142,11 @@ class VectorEnvAdapter(LockstepEnv):
             raise EnvError(
                 f"{self._where()}: an episode ended, but info has no 'final_obs', as the autoreset mode SAME_STEP needs"
             )
-        slots = np.flatnonzero(self._over)
+        slots = np.flatnonzero(self._board.over)
         if not isinstance(final, np.ndarray) or final.dtype != object:
             return take(self._columns(final, "step()"), slots)
-        rows = ObservationRows(self.groups[DEFAULT_GROUP][0], len(slots))
+        space = self.groups[DEFAULT_GROUP][0]
+        rows = ObservationRows(space, empty_columns(space, (len(slots),)))
         try:
             rows.write([final[slot] for slot in slots])
         except Misfit as misfit:
@@ -155,19 +156,19 @@ class VectorEnvAdapter(LockstepEnv):
 
     def _ends_disabled(self, obs: Columns, info: Mapping[str, Any]) -> Columns:
         self._start_over()
-        final = take(obs, self._over)
-        going_on = take(obs, ~self._over)
-        self._obs = self._reset(None, {"reset_mask": self._over.copy()})
-        if not equal_bits(take(self._obs, ~self._over), going_on):
+        final = take(obs, self._board.over)
+        going_on = take(obs, ~self._board.over)
+        self._obs = self._reset(None, {"reset_mask": self._board.over.copy()})
+        if not equal_bits(take(self._obs, ~self._board.over), going_on):
+            ended = np.flatnonzero(self._board.over).tolist()
             raise EnvError(
-                f"{self._where()}: reset() with a reset_mask for slots {np.flatnonzero(self._over).tolist()} changed "
-                "the observations of others"
+                f"{self._where()}: reset() with a reset_mask for slots {ended} changed the observations of others"
             )
         return final
 
     def _start_over(self) -> None:
-        self._first |= self._over
-        self._env_step[self._over] = 0
+        self._board.first |= self._board.over
+        self._board.env_step[self._board.over] = 0
 
     def _columns(self, value: Any, call: str) -> Columns:
         """A batch of observations as flat columns, checked."""
@@ -186,8 +187,8 @@ class VectorEnvAdapter(LockstepEnv):
             "source": SOURCE,
             "own": own,
             "obs": to_table("obs", map_columns(np.array, self._obs)),
-            "env_step": self._env_step.copy(),
-            "first": self._first.copy(),
+            "env_step": self._board.env_step.copy(),
+            "first": self._board.first.copy(),
             "needs_action": self._needs_action.copy(),
             "steps": self._steps,
         }
@@ -209,7 +210,7 @@ class VectorEnvAdapter(LockstepEnv):
             self.reset(None)
             return self._slot.tolist()
         self._obs, self._steps = obs, steps
-        self._env_step[:], self._first[:] = columns["env_step"], columns["first"]
+        self._board.env_step[:], self._board.first[:] = columns["env_step"], columns["first"]
         self._needs_action[:] = columns["needs_action"]
         self._show()
         return []

@@ -1,0 +1,394 @@
+"""Copies of an environment that step one after the other and are reset in the step that ends them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.columns import Columns, map_columns
+from rlcore.env import Spaces
+from rlcore.errors import EnvError
+from rlcore_gym.actions import ActionReader
+from rlcore_gym.board import Board
+from rlcore_gym.failures import FAILURES, OLD_GYM, Misfit, raised
+from rlcore_gym.generators import Generators
+from rlcore_gym.observations import ObservationRows
+from rlcore_gym.replay import ActionLog, leaves
+from rlcore_gym.restarts import Restarts
+from rlcore_gym.seeds import Draws, Follow, draws, following_seed
+from rlcore_gym.slot import Slot, short
+from rlcore_gym.spaces import check_alike, too_large
+from rlcore_gym.stepping import NEVER, Env, Step, check_distinct, share_memory
+
+_NONE = np.zeros(0, np.int64)
+
+
+@dataclass(frozen=True)
+class Rules:
+    """How copies run.
+
+    ``time_limit`` is in steps; ``restarts``: an environment that raises begins anew; ``seed`` gives the seed that is
+    used in place of another one.
+    """
+
+    time_limit: int | None = None
+    restarts: bool = False
+    seed: Callable[[int], int] = int
+
+
+#: The rules where nothing is said.
+PLAIN_RULES = Rules()
+
+
+class Copies:
+    """``envs`` as the slots ``first``, ``first + 1`` ... of the environment ``name``; what they answer is on ``board``.
+
+    Of Python it spends on a copy one loop turn; all else is a constant number of calls per step of all copies. An outer
+    ``TimeLimit`` and ``OrderEnforcing`` are not called but counted for all copies at once, with the same result.
+    ``build`` makes another copy, where one begins anew. With ``watched`` the board tells at any time which slot is
+    being called.
+
+    Raises ``SpaceError`` for spaces that differ from ``spaces``, ``EnvError`` where two copies are the same object, and
+    where an environment raises or returns what it must not.
+    """
+
+    def __init__(
+        self,
+        envs: Sequence[Env],
+        name: str,
+        spaces: Spaces,
+        board: Board,
+        rules: Rules,
+        build: Callable[[], Env],
+        *,
+        first: int = 0,
+        watched: bool = False,
+    ) -> None:
+        for slot, env in enumerate(envs):
+            check_alike(spaces, (env.observation_space, env.action_space), name, first + slot)
+        check_distinct(envs, name, first)
+        self.name = name
+        self._spaces = spaces
+        self.first = first
+        self._rules = rules
+        self._build = build
+        self._watched = watched
+        self.slots = [Slot(env, self._wheres(slot)) for slot, env in enumerate(envs)]
+        self._every = np.arange(len(envs))
+        self.reader = ActionReader(spaces[1], name)
+        self.log = ActionLog(spaces, len(envs))
+        self._restarts = Restarts(len(envs))
+        self._events: list[str] = []
+        self._choose_lists()
+        self._limits = np.array([self._limit(slot) for slot in self.slots], np.int64)
+        self._until_limit = 0
+        self._ones = np.ones(len(envs), np.float32)
+        #: Whether flags are set that the next step has to clear.
+        self._flagged = True
+        #: The last rewards of episodes that were restored and have not gone on yet.
+        self._arrived: NDArray[np.float32] | None = None
+        self.bind(board)
+
+    def bind(self, board: Board) -> None:
+        """Answers on ``board`` from now on."""
+        self.board = board
+        self.rows = ObservationRows(self._spaces[0], board.obs)
+        self._calls, self._calling = memoryview(board.calls.data), memoryview(board.calling.data)
+
+    def _limit(self, slot: Slot) -> int:
+        return min(slot.limit, self._rules.time_limit or NEVER)
+
+    def _wheres(self, slot: int) -> Callable[[], str]:
+        return lambda: self.where(slot)
+
+    def where(self, slot: int) -> str:
+        """Which slot of which environment, and at which step of its episode."""
+        return f"{self.name}, slot {self.first + slot}, step {self.board.env_step[slot]}"
+
+    def note(self, event: str) -> None:
+        """Something that whoever runs the environments has to know."""
+        self._events.append(event)
+
+    def take_events(self) -> list[str]:
+        """What has been noted since the last call, a line or more for each."""
+        events, self._events = self._events, []
+        return events
+
+    # -- beginning
+
+    def open(self, seeds: Sequence[int]) -> list[Draws]:
+        """Opens an episode in every slot, from its seed; which random numbers each drew."""
+        self.board.env_step[:] = 0
+        drawn = []
+        for slot, seed in enumerate(seeds):
+            before = Generators(self.slots[slot].env).snapshots()
+            self.open_slot(slot, seed)
+            drawn.append(draws(before, self.slots[slot].drawn()))
+        self.log.begin(self._every)
+        self.begun()
+        return drawn
+
+    def begun(self, arrived: NDArray[np.float32] | None = None) -> None:
+        """The slots stand where the columns ``obs`` and ``env_step`` say, and nothing is told of what led there.
+
+        ``arrived`` are the rewards that they arrived there with.
+        """
+        board = self.board
+        self._arrived = arrived
+        board.reward[:] = 0.0
+        for flags in (board.terminated, board.truncated, board.over):
+            flags[:] = False
+        np.equal(board.env_step, 0, out=board.first)
+        self._flagged = True
+        self._until_limit = self._distance_to_limit()
+        self._choose_lists()
+
+    @property
+    def last_rewards(self) -> NDArray[np.float32]:
+        """The reward of the last step of each slot's episode, of a restored one too, which does not hand it out."""
+        return self.board.reward if self._arrived is None else self._arrived
+
+    def _choose_lists(self) -> None:
+        """The first step copies each observation at once; it shows whether that has to go on."""
+        #: Whether the next step tells if copies return one array for all of them.
+        self._watching = True
+        self._bare_steps = [slot.bare_step for slot in self.slots]
+        self._copying_steps = [slot.copying_step for slot in self.slots]
+        self.steps: Sequence[Step] = self._copying_steps
+
+    def _choose_steps(self) -> None:
+        self._watching = False
+        stepped = [step.seen for step in self._copying_steps]
+        if not share_memory([slot.first_observed for slot in self.slots]) and not share_memory(stepped):
+            self.steps = self._bare_steps
+
+    def open_slot(self, slot: int, seed: int) -> None:
+        """Opens an episode in one slot and shows its first observation."""
+        try:
+            self.show_slot(slot, self.called(slot, lambda: self.slots[slot].open(self._rules.seed(seed))))
+        except EnvError as error:
+            self._begin_anew(slot, error)
+
+    def called(self, slot: int, call: Callable[[], Any]) -> Any:
+        """What a call of one environment gives; the board tells that it is under way."""
+        self._calling[0] = self.first + slot
+        try:
+            return call()
+        finally:
+            self._calling[0] = -1
+            self._calls[0] += 1
+
+    def show_slot(self, slot: int, obs: Any) -> None:
+        """Writes down what reset returned."""
+        try:
+            self.rows.write_row(slot, obs)
+        except Misfit as misfit:
+            raise EnvError(f"{self.where(slot)}: reset() returned a bad value: {misfit.problem}") from None
+
+    def _begin_anew(self, slot: int, error: EnvError) -> Any:
+        """Builds the copy of a slot that failed, and opens an episode in it: its first observation, which is shown.
+
+        Raises the error where nothing may begin anew, or where that was in vain too often.
+        """
+        if not self._rules.restarts:
+            raise error
+        while True:
+            self._restarts.note([slot], error)
+            self.note(f"{error}\nthe slot begins anew")
+            try:
+                return self._rebuilt(slot, self._rules.seed(following_seed(self.slots[slot].seed, Follow.RESTART)))
+            except EnvError as again:
+                error = again
+
+    def _rebuilt(self, slot: int, seed: int) -> Any:
+        """Another copy in the place of one that failed: the first observation of an episode opened by ``seed``."""
+        self.board.env_step[slot] = 0
+        try:
+            self.slots[slot].close()
+        except FAILURES as error:  # what is broken may fail to close as well
+            self.note(str(raised(self.where(slot), "close()", error)))
+        env = self._build()
+        check_alike(self._spaces, (env.observation_space, env.action_space), self.name, self.first + slot)
+        self.slots[slot] = Slot(env, self._wheres(slot))
+        self.slots[slot].seed = seed
+        self._limits[slot] = self._limit(self.slots[slot])
+        self._choose_lists()
+        obs = self.called(slot, lambda: self.slots[slot].open(seed))
+        self.show_slot(slot, obs)
+        return obs
+
+    # -- stepping
+
+    def step_board(self) -> bool:
+        """The same with the actions on the board."""
+        return self.step(map_columns(np.array, self.board.actions))
+
+    def step(self, actions: Columns) -> bool:
+        """One step of all copies with checked ``actions [slots, ...]``, which they may keep; whether an episode ended.
+
+        Fills the board. A slot that began anew is ``first`` and not ``over``: its step did not happen.
+        """
+        board = self.board
+        self._arrived = None
+        self.log.append(actions)
+        board.env_step += 1
+        results, broken = self._call_all(self.reader.rows(actions))
+        try:
+            observations, rewards, terminated, truncated, _ = zip(*results, strict=True)
+        except (TypeError, ValueError):
+            raise self._bad_results(results) from None
+        if self._watching and not broken:
+            self._choose_steps()
+        try:
+            self.rows.write(observations)
+        except Misfit as misfit:
+            raise EnvError(f"{self.where(misfit.row)}: step() returned a bad value: {misfit.problem}") from None
+        self._write_rewards(rewards)
+        if self._flagged:
+            for flags in (board.terminated, board.truncated, board.over, board.first):
+                flags[:] = False
+            self._flagged = False
+        ended = self._write_flags(terminated, truncated)
+        if len(ended):
+            self._restart(ended)
+        if broken:
+            self._mark_begun(np.array(broken))
+        if self._until_limit <= 0:
+            self._until_limit = self._distance_to_limit()
+        return len(ended) > 0
+
+    def _call_all(self, actions: Sequence[Any]) -> tuple[list[Any], list[int]]:
+        """What ``step`` of each copy returned, and the slots that failed and began anew instead."""
+        results: list[Any] = []
+        broken: list[int] = []
+        while True:
+            try:
+                self._call_from(len(results), actions, results)
+                return results, broken
+            except FAILURES as cause:
+                slot = len(results)
+                error = raised(self.where(slot), "step()", cause)
+                error.__cause__ = cause
+                results.append((self._begin_anew(slot, error), 0.0, False, False, {}))
+                broken.append(slot)
+
+    def _call_from(self, start: int, actions: Sequence[Any], results: list[Any]) -> None:
+        append = results.append
+        if not self._watched:
+            for step, action in zip(self.steps[start:] if start else self.steps, actions[start:], strict=True):
+                append(step(action))
+            return
+        calls, calling, number = self._calls, self._calling, self.first + start
+        for step, action in zip(self.steps[start:], actions[start:], strict=True):
+            calling[0] = number
+            append(step(action))
+            calls[0] += 1
+            number += 1
+        calling[0] = -1
+
+    def _bad_results(self, results: Sequence[Any]) -> EnvError:
+        for slot, result in enumerate(results):
+            if not isinstance(result, tuple | list) or len(result) != 5:
+                return EnvError(f"{self.where(slot)}: step() returned {short(result)}: {OLD_GYM}")
+        raise AssertionError("every result has five parts")
+
+    def _write_rewards(self, rewards: Sequence[Any]) -> None:
+        reward = self.board.reward
+        try:
+            with np.errstate(over="raise"):
+                reward[:] = rewards
+        except (TypeError, ValueError, FloatingPointError, OverflowError):
+            # Arrays of one number pass; the first that is no number, or too large a one, is named.
+            reward[:] = [self.number(slot, value) for slot, value in enumerate(rewards)]
+        # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
+        if not math.isfinite(reward.dot(self._ones)):
+            for slot in np.flatnonzero(~np.isfinite(reward)).tolist():
+                raise EnvError(f"{self.where(slot)}: step() returned the reward {rewards[slot]!r}")
+
+    def number(self, slot: int, value: Any) -> float:
+        """A reward as a number. ``EnvError`` where it is none."""
+        try:
+            number = float(np.asarray(value, np.float64).reshape(()))
+        except (TypeError, ValueError, OverflowError):
+            raise EnvError(f"{self.where(slot)}: step() returned the reward {value!r}, which is no number") from None
+        if too_large(number, self.board.reward.dtype) is not None:
+            raise EnvError(f"{self.where(slot)}: step() returned the reward {value!r}, too large for float32")
+        return number
+
+    def _write_flags(self, terminated: Sequence[Any], truncated: Sequence[Any]) -> NDArray[np.int64]:
+        """Fills the flag columns; the slots whose episode is over."""
+        self._until_limit -= 1
+        if self._until_limit > 0 and not (_any(terminated) or _any(truncated)):
+            return _NONE
+        board = self.board
+        try:
+            board.terminated[:] = terminated
+            board.truncated[:] = truncated
+        except (TypeError, ValueError):
+            board.terminated[:] = [self._flag(slot, flag) for slot, flag in enumerate(terminated)]
+            board.truncated[:] = [self._flag(slot, flag) for slot, flag in enumerate(truncated)]
+        if self._until_limit <= 0:
+            board.truncated |= board.env_step >= self._limits
+        np.logical_or(board.terminated, board.truncated, out=board.over)
+        return np.flatnonzero(board.over)
+
+    def _flag(self, slot: int, value: Any) -> bool:
+        if np.size(value) != 1:
+            raise EnvError(f"{self.where(slot)}: step() returned {value!r} for terminated or truncated, not a bool")
+        return bool(value)
+
+    def _distance_to_limit(self) -> int:
+        """In how many steps the first slot can reach its time limit."""
+        return int((self._limits - self.board.env_step).min())
+
+    def _restart(self, slots: NDArray[np.int64]) -> None:
+        """Puts the last observations of ``slots`` away and resets them."""
+        for final, obs in zip(leaves(self.board.final), leaves(self.board.obs), strict=True):
+            final[slots] = obs[slots]
+        self._mark_begun(slots)
+        self._restarts.ended(slots.tolist())
+        for slot in slots.tolist():
+            self._next_episode(slot)
+
+    def _mark_begun(self, slots: NDArray[np.int64]) -> None:
+        self._flagged = True
+        self.board.first[slots] = True
+        self.board.env_step[slots] = 0
+        self.log.begin(slots)
+
+    def _next_episode(self, slot: int) -> None:
+        try:
+            self.show_slot(slot, self.called(slot, self.slots[slot].go_on))
+        except EnvError as error:
+            self._begin_anew(slot, error)
+
+    # -- the rest
+
+    def render(self, slot: int) -> Any:
+        """What ``render`` of one copy gives, None where it has no render mode."""
+        env = self.slots[slot].env
+        if env.render_mode is None:
+            return None
+        try:
+            return env.render()
+        except FAILURES as error:
+            raise raised(self.where(slot), "render()", error) from error
+
+    def close(self) -> None:
+        """Closes the copies; may be called twice."""
+        slots, self.slots = self.slots, []
+        for slot in slots:
+            slot.close()
+
+
+def _any(flags: Sequence[Any]) -> bool:
+    try:
+        return any(flags)
+    except ValueError:
+        # Neither true nor false: looked at one by one, the culprit is named.
+        return True

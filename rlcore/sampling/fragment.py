@@ -1,0 +1,250 @@
+"""One fragment of the fast loop: the table that is filled step by step, and the batch that is cut from it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.batch import (
+    ACTIONS,
+    AGENT_ID,
+    BOOTSTRAP,
+    ENV_STEP,
+    EPS_ID,
+    LAST_OBS,
+    LAST_STATE,
+    LENGTH,
+    OBS,
+    POLICY_VERSION,
+    REWARDS,
+    SLOT,
+    START,
+    STATE_IN,
+    TERMINATED,
+    TRUNCATED,
+    SampleBatch,
+    T,
+)
+from rlcore.columns import Columns, from_table, map_columns, take, to_table
+from rlcore.env import StepBatch
+from rlcore.policy_graph import State
+from rlcore.sampling.collect import Collect, Episodes
+from rlcore.sampling.collected import Collected
+from rlcore.sampling.episode import Episode
+from rlcore.sampling.pieces import find_pieces
+from rlcore.sampling.table import StepTable
+
+if TYPE_CHECKING:
+    from rlcore.sampling.columnar import ColumnarSampler
+
+#: The first guess of how long an episode is where whole ones are collected; the table doubles as needed.
+EPISODE_CAPACITY = 256
+
+#: A column of the table that does not reach a batch: whether the row counts. All do where there is none.
+_LIVE = "live"
+
+
+class ColumnarFragment:
+    """One call of ``collect``: the table that is filled, and the batch that is cut from it."""
+
+    def __init__(self, sampler: ColumnarSampler, how: Collect) -> None:
+        self._sampler = sampler
+        slots = sampler.num_slots
+        self._shares = how.shares(slots) if isinstance(how, Episodes) else None
+        self._steps = EPISODE_CAPACITY if isinstance(how, Episodes) else how.steps
+        self._table = StepTable(slots, self._steps)
+        self._done = np.zeros(slots, np.int64)
+        self._time = 0
+        self._all_live = True
+        self._env_steps = 0
+        self._started_at = sampler.t.copy()
+        self._state_in = sampler.state
+        #: ``(time, slots, last observations, recurrent states)`` of episodes that ended.
+        self._endings: list[tuple[int, NDArray[np.int64], Columns, State]] = []
+        #: ``(slot, time)`` of the last rows of episodes that broke off within the fragment.
+        self._cut_off: set[tuple[int, int]] = set()
+        #: Ids of episodes that broke off with its first step.
+        self._broken: list[int] = []
+        self._lost_steps = 0
+
+    def full(self) -> bool:
+        if self._shares is None:
+            return self._time == self._steps
+        return bool((self._done >= self._shares).all())
+
+    def advance(self) -> None:
+        """One step of every slot."""
+        sampler, table, time = self._sampler, self._table, self._time
+        step = sampler.waiting
+        table.make_room(time)
+        for name, values in to_table(OBS, step.obs).items():
+            table.put(name, time, values)
+        moved = np.array(step.needs_action)
+        everyone = bool(moved.all())
+        self._mark_live(moved, everyone)
+        before = sampler.state
+        if everyone or moved.any():
+            actions, extras = sampler.choose(everyone)
+            for name, values in {**to_table(ACTIONS, actions), **extras}.items():
+                table.put(name, time, values)
+            sampler.answer(actions, everyone)
+        step = sampler.poll()
+        table.put(REWARDS, time, step.reward)
+        table.put(TERMINATED, time, step.terminated)
+        table.put(TRUNCATED, time, step.truncated)
+        ended = step.terminated | step.truncated
+        if ended.any():
+            self._end(np.flatnonzero(ended), step)
+        if step.first.any():
+            for slot in np.flatnonzero(step.first & ~ended & moved).tolist():
+                self._break_off(slot, before)
+        sampler.receive(step)
+        self._time += 1
+
+    def _mark_live(self, moved: NDArray[np.bool_], everyone: bool) -> None:
+        """Notes which rows will count, and that the slots ``moved`` take a step."""
+        if not everyone or self._shares is not None:
+            self._note_live()
+        if not self._all_live:
+            live = moved if self._shares is None else moved & (self._done < self._shares)
+            self._table.put(_LIVE, self._time, live)
+        self._env_steps += len(moved) if everyone else int(moved.sum())
+
+    def _note_live(self) -> None:
+        """From now on it is noted which rows count; up to here all did."""
+        if self._all_live:
+            self._all_live = False
+            for earlier in range(self._time):
+                self._table.put(_LIVE, earlier, np.ones(self._sampler.num_slots, np.bool_))
+
+    def _end(self, slots: NDArray[np.int64], step: StepBatch) -> None:
+        final_obs = map_columns(np.array, step.final_obs)
+        state = tuple(np.array(part[slots]) for part in self._sampler.state)
+        counted = slots if self._shares is None else slots[self._done[slots] < self._shares[slots]]
+        if len(counted) < len(slots):
+            kept = np.isin(slots, counted)
+            final_obs, state = take(final_obs, kept), tuple(part[kept] for part in state)
+        self._done[counted] += 1
+        if len(counted):
+            self._endings.append((self._time, counted, final_obs, state))
+
+    def _break_off(self, slot: int, before: State) -> None:
+        """The step of ``slot`` did not happen, and another episode begins there; ``before`` is the state it began with.
+
+        Of a whole episode nothing is left then. Of a fragment what was before the step is kept, cut off where the
+        action was chosen.
+        """
+        table, time, t = self._table, self._time, int(self._sampler.t[slot])
+        if not self._all_live and not table.cell(_LIVE, slot, time):
+            return
+        if self._all_live:
+            self._note_live()
+            table.put(_LIVE, time, np.ones(self._sampler.num_slots, np.bool_))
+        if self._shares is not None:
+            table.set(_LIVE, slot, slice(time - t, time + 1), False)
+            self._lost_steps += t + 1
+            return
+        table.set(_LIVE, slot, slice(time, time + 1), False)
+        self._lost_steps += 1
+        if t and time:
+            table.set(TRUNCATED, slot, slice(time - 1, time), True)
+            self._cut_off.add((slot, time - 1))
+            obs = from_table(OBS, {name: table.cell(name, slot, time)[None] for name in table.names(OBS)})
+            self._endings.append((time - 1, np.array([slot]), obs, tuple(part[[slot]] for part in before)))
+        elif t:
+            # Its rows are in earlier fragments, which end well as they are.
+            self._broken.append(self._sampler.book.break_off(slot))
+
+    def collected(self) -> Collected:
+        """The batch of this fragment, cut into pieces, and the episodes that ended."""
+        sampler = self._sampler
+        keep = None
+        if not self._all_live:
+            live = self._table.rows(self._time, None)[_LIVE]
+            keep = np.flatnonzero(live)
+        table = self._table.rows(self._time, keep)
+        table.pop(_LIVE, None)
+        flat = np.arange(sampler.num_slots * self._time) if keep is None else keep
+        slot_of_row, time_of_row = flat // self._time, flat % self._time
+        ended = table[TERMINATED] | table[TRUNCATED]
+        starts, sizes, last = find_pieces(slot_of_row, ended)
+        slots = slot_of_row[starts]
+        rank = np.arange(len(starts)) - np.searchsorted(slots, slots)
+        # Only a piece that begins with the fragment can go on with an earlier one.
+        opening = time_of_row[starts] == 0
+        carried = np.where(opening, self._started_at[slots], 0)
+        within = np.arange(len(flat)) - np.repeat(starts, sizes)
+        table[T] = (np.repeat(carried, sizes) + within).astype(np.int32)
+        table[ENV_STEP] = table[T].astype(np.int64)
+        role = sampler.role
+        obs = from_table(OBS, table)
+        table.update(to_table(OBS, role.take_in(obs, slot_of_row, table[T])))
+        role.observe(obs)
+        cuts: dict[str, Any] = {
+            START: starts,
+            LENGTH: sizes,
+            SLOT: slots.astype(np.int32),
+            AGENT_ID: np.zeros(len(starts), np.int64),
+            EPS_ID: sampler.book.eps_id(slots, sampler.book.number[slots] + rank),
+            POLICY_VERSION: np.full(len(starts), role.version, np.int64),
+            BOOTSTRAP: ~table[TERMINATED][last],
+        }
+        cuts.update(self._boundaries(slots, opening, ended[last], table[T][last] + 1))
+        batch = SampleBatch(table, cuts)
+        episodes = self._episodes(batch, ended[last], time_of_row[last])
+        return Collected(
+            {role.policy_id: batch},
+            episodes,
+            self._env_steps,
+            lost_steps=self._lost_steps,
+            broken=tuple(self._broken),
+        )
+
+    def _boundaries(
+        self,
+        slots: NDArray[np.int64],
+        opening: NDArray[np.bool_],
+        ended: NDArray[np.bool_],
+        next_step: NDArray[np.int32],
+    ) -> dict[str, Any]:
+        """What lies before and after each piece: ``last_obs``, ``state_in.N``, ``last_state.N``."""
+        sampler = self._sampler
+        last_obs = take(sampler.waiting.obs, slots)
+        last_state = tuple(part[slots] for part in sampler.state)
+        if self._endings:
+            # Endings came in order of time; pieces lie in order of slot.
+            end_slots = np.concatenate([slots for _, slots, _, _ in self._endings])
+            end_times = np.repeat([time for time, *_ in self._endings], [len(slots) for _, slots, *_ in self._endings])
+            order = np.lexsort((end_times, end_slots))
+            finals = [to_table(LAST_OBS, final_obs) for _, _, final_obs, _ in self._endings]
+            columns = to_table(LAST_OBS, last_obs)
+            for name, column in columns.items():
+                column[ended] = np.concatenate([final[name] for final in finals])[order]
+            for i, part in enumerate(last_state):
+                part[ended] = np.concatenate([state[i] for *_, state in self._endings])[order]
+        result = to_table(LAST_OBS, sampler.role.take_in(last_obs, slots, next_step))
+        state_in = self._state_in or ()
+        fresh = sampler.role.policy.initial_state(len(slots)) if state_in else ()
+        for i, part in enumerate(last_state):
+            begun = np.array(fresh[i])
+            begun[opening] = state_in[i][slots[opening]]
+            result[f"{STATE_IN}.{i}"] = begun
+            result[f"{LAST_STATE}.{i}"] = part
+        return result
+
+    def _episodes(
+        self, batch: SampleBatch, ended: NDArray[np.bool_], time: NDArray[np.int64]
+    ) -> list[Episode]:
+        """Adds the pieces to the book; the episodes that ended, in the order in which they did."""
+        if not len(batch):
+            return []
+        slots = batch.cuts[SLOT]
+        sums = np.add.reduceat(batch[REWARDS].astype(np.float64), batch.cuts[START])
+        order = np.flatnonzero(ended)[np.lexsort((slots[ended], time[ended]))]
+        if self._cut_off:
+            finished = [(slot, at) not in self._cut_off for slot, at in zip(slots[order], time[order], strict=True)]
+            order = order[finished]
+        policy_id = self._sampler.role.policy_id
+        return self._sampler.book.settle(policy_id, slots, sums, batch.cuts[LENGTH], ended, order)
