@@ -137,7 +137,8 @@ def keys(rounds: int) -> None:
     }
     ratio = statistics.median(nested / single for nested, single in zip(own["dict"], own["box"], strict=True))
     for kind, seconds in own.items():
-        print(f"bookkeeping of a {kind:4}: {statistics.median(seconds) / STEPS * 1e6:6.1f} us a step of {COPIES} copies")
+        each = statistics.median(seconds) / STEPS * 1e6
+        print(f"bookkeeping of a {kind:4}: {each:6.1f} us a step of {COPIES} copies")
     print(f"ten keys to one Box of {KEYS * NUMBERS} numbers: {ratio:.2f} (goal: at most {MOST_FOR_KEYS})\n")
 
 

@@ -7,7 +7,7 @@ so on. These functions are the only place that knows both forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -17,6 +17,32 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 #: One array for a plain space, ``{dotted leaf name: array}`` for a nested one.
 Columns = Array | dict[str, Array]
+
+
+class PackedColumns(dict[str, Array]):
+    """Columns of a nested space of which some leaves lie side by side, so that one copy copies them all.
+
+    ``blocks`` are arrays ``[n, width]``; ``places`` says of such a leaf, ``[n, k]``, in which block it is and where. It
+    is a dictionary of all leaves like any other; those with a place are views of their block.
+    """
+
+    def __init__(
+        self, leaves: Mapping[str, Array], blocks: Sequence[Array], places: Mapping[str, tuple[int, slice]]
+    ) -> None:
+        super().__init__(leaves)
+        self.blocks = list(blocks)
+        self.places = dict(places)
+        self.update(split_blocks(self.blocks, self.places))
+
+    def rows(self, span: slice) -> PackedColumns:
+        """Some of the rows, as views."""
+        alone = {leaf: array[span] for leaf, array in self.items()}
+        return PackedColumns(alone, [block[span] for block in self.blocks], self.places)
+
+
+def split_blocks(blocks: Sequence[Array], places: Mapping[str, tuple[int, slice]]) -> dict[str, Array]:
+    """The leaves that lie in ``blocks``, as views."""
+    return {leaf: blocks[number][:, span] for leaf, (number, span) in places.items()}
 
 
 def leaf_spaces(space: gymnasium.Space[Any]) -> dict[str, gymnasium.Space[Any]]:

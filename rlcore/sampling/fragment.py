@@ -27,7 +27,7 @@ from rlcore.batch import (
     SampleBatch,
     T,
 )
-from rlcore.columns import Columns, from_table, map_columns, take, to_table
+from rlcore.columns import Columns, map_columns, take, to_table
 from rlcore.env import StepBatch
 from rlcore.policy_graph import State
 from rlcore.sampling.collect import Collect, Episodes
@@ -79,15 +79,15 @@ class ColumnarFragment:
         sampler, table, time = self._sampler, self._table, self._time
         step = sampler.waiting
         table.make_room(time)
-        for name, values in to_table(OBS, step.obs).items():
-            table.put(name, time, values)
+        table.put_nested(OBS, time, step.obs)
         moved = np.array(step.needs_action)
         everyone = bool(moved.all())
         self._mark_live(moved, everyone)
         before = sampler.state
         if everyone or moved.any():
             actions, extras = sampler.choose(everyone)
-            for name, values in {**to_table(ACTIONS, actions), **extras}.items():
+            table.put_nested(ACTIONS, time, actions)
+            for name, values in extras.items():
                 table.put(name, time, values)
             sampler.answer(actions, everyone)
         step = sampler.poll()
@@ -151,7 +151,7 @@ class ColumnarFragment:
         if t and time:
             table.set(TRUNCATED, slot, slice(time - 1, time), True)
             self._cut_off.add((slot, time - 1))
-            obs = from_table(OBS, {name: table.cell(name, slot, time)[None] for name in table.names(OBS)})
+            obs = table.cell_nested(OBS, slot, time)
             self._endings.append((time - 1, np.array([slot]), obs, tuple(part[[slot]] for part in before)))
         elif t:
             # Its rows are in earlier fragments, which end well as they are.
@@ -162,8 +162,7 @@ class ColumnarFragment:
         sampler = self._sampler
         keep = None
         if not self._all_live:
-            live = self._table.rows(self._time, None)[_LIVE]
-            keep = np.flatnonzero(live)
+            keep = np.flatnonzero(self._table.column(_LIVE, self._time))
         table = self._table.rows(self._time, keep)
         table.pop(_LIVE, None)
         flat = np.arange(sampler.num_slots * self._time) if keep is None else keep
@@ -179,7 +178,7 @@ class ColumnarFragment:
         table[T] = (np.repeat(carried, sizes) + within).astype(np.int32)
         table[ENV_STEP] = table[T].astype(np.int64)
         role = sampler.role
-        obs = from_table(OBS, table)
+        obs = self._table.nested(OBS, table)
         table.update(to_table(OBS, role.take_in(obs, slot_of_row, table[T])))
         role.observe(obs)
         cuts: dict[str, Any] = {

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import OBS
-from rlcore.columns import Array, Columns, column_name, leaf_spaces
+from rlcore.columns import Array, Columns, PackedColumns, column_name, leaf_spaces
 from rlcore.errors import EnvError
 
 #: How far a float may lie outside its bounds, relative to them: what float32 arithmetic at the bound may do.
@@ -33,9 +33,13 @@ class ObservationCheck:
 
         Raises ``EnvError`` for the first that is NaN, infinite or out of bounds, naming environment, slot, step, key.
         """
+        ranges = _block_ranges(obs) if isinstance(obs, PackedColumns) and len(slots) else {}
         for leaf, column in (obs if isinstance(obs, dict) else {"": obs}).items():
             bounds = self._bounds[leaf]
-            if bounds is None or not len(column) or _inside(column.min(axis=0), column.max(axis=0), bounds):
+            if bounds is None or not len(column):
+                continue
+            low, high = ranges[leaf] if leaf in ranges else (column.min(axis=0), column.max(axis=0))
+            if _inside(low, high, bounds):
                 continue
             row = next(i for i, value in enumerate(column) if not _inside(value, value, bounds))
             finite = column.dtype.kind != "f" or bool(np.isfinite(column[row]).all())
@@ -45,6 +49,12 @@ class ObservationCheck:
                 f"'{column_name(OBS, leaf)}' {problem}: "
                 + np.array2string(np.asarray(column[row]), threshold=8, edgeitems=3)
             )
+
+
+def _block_ranges(obs: PackedColumns) -> dict[str, tuple[Array, Array]]:
+    """By leaf the least and the largest values, of those that lie in a block: looked for in all of it at once."""
+    ranges = [(block.min(axis=0), block.max(axis=0)) for block in obs.blocks]
+    return {leaf: (ranges[i][0][span], ranges[i][1][span]) for leaf, (i, span) in obs.places.items()}
 
 
 def _inside(low: Array, high: Array, bounds: _Bounds) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns
 from rlcore.errors import NoLegalActionError
 from rlcore.policy_graph import Actor, ActOutput, ActRows, PolicyGraph, State
-from rlcore.sampling.filters import ObservationFilter
+from rlcore.sampling.filters import NoFilter, ObservationFilter
 from rlcore.sampling.observation_check import ObservationCheck
 
 
@@ -31,6 +31,9 @@ class Role:
     #: For messages.
     env_name: str = "environment"
 
+    def __post_init__(self) -> None:
+        self._unfiltered = all(isinstance(one, NoFilter) for one in self.filters.values())
+
     def act(self, obs: Columns, state: State, rows: ActRows, explore: bool, rng: np.random.Generator) -> ActOutput:
         """Acts on raw observations. ``EnvError`` where a mask of the environment allows nothing."""
         try:
@@ -40,6 +43,8 @@ class Role:
 
     def normalise(self, obs: Columns) -> Columns:
         """``obs`` through the filters, with the statistics that hold for the whole fragment."""
+        if self._unfiltered:
+            return obs
         if isinstance(obs, dict):
             return {leaf: self.filters[leaf].normalise(array) for leaf, array in obs.items()}
         return self.filters[""].normalise(obs)

@@ -10,7 +10,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, column_name
+from rlcore.columns import Columns, PackedColumns, column_name
 from rlcore_gym.failures import Misfit
 from rlcore_gym.spaces import can_cast, too_large
 
@@ -130,10 +130,13 @@ class _ArrayWriter(_Writer):
         self._column = column
         self._shape = column.shape[1:]
         self._rows = len(column)
-        # Rows end to end: concatenating into this writes all of them in one call.
-        self._end_to_end = column.reshape(-1, *self._shape[1:]) if self._shape else column
+        # Rows end to end: concatenating into this writes all of them in one call. Of part of a block there is none.
+        whole = column.flags.c_contiguous
+        self._end_to_end = (column.reshape(-1, *self._shape[1:]) if self._shape else column) if whole else None
 
     def _write_all(self, values: Sequence[Any]) -> bool:
+        if self._end_to_end is None:
+            return False
         try:
             if not self._shape:
                 return self._write_scalars(np.asarray(values))
@@ -157,18 +160,23 @@ class _ArrayWriter(_Writer):
 
 
 class _DictWriter(_Writer):
-    def __init__(self, leaf: str, children: Mapping[Any, _Writer]) -> None:
+    def __init__(self, leaf: str, children: Mapping[Any, _Writer], blocks: Sequence[_Block]) -> None:
         super().__init__(leaf)
         self._children = dict(children)
+        self._blocks = list(blocks)
+        packed = {key for block in blocks for key in block.keys}
+        self._alone = {key: child for key, child in self._children.items() if key not in packed}
 
     def _write_all(self, values: Sequence[Any]) -> bool:
         try:
             if list(map(len, values)).count(len(self._children)) != len(values):
                 return False
-            columns = [[value[key] for value in values] for key in self._children]
+            columns = [[value[key] for value in values] for key in self._alone]
+            if not all(block.write(values) for block in self._blocks):
+                return False
         except (TypeError, KeyError, IndexError):
             return False
-        for child, column in zip(self._children.values(), columns, strict=True):
+        for child, column in zip(self._alone.values(), columns, strict=True):
             child.write(column)
         return True
 
@@ -176,6 +184,27 @@ class _DictWriter(_Writer):
         _check_keys(self.label, value, self._children.keys(), row)
         for key, child in self._children.items():
             child.write_row(row, value[key])
+
+
+class _Block:
+    """Vectors that lie side by side, of all rows written in one call."""
+
+    def __init__(self, keys: Sequence[Any], block: NDArray[Any], sizes: Sequence[int]) -> None:
+        self.keys = list(keys)
+        self._sizes = list(sizes) * len(block)
+        self._end_to_end = block.reshape(-1)
+
+    def write(self, values: Sequence[Any]) -> bool:
+        keys = self.keys
+        parts = [value[key] for value in values for key in keys]
+        # The total length does not prove each one's.
+        if list(map(len, parts)) != self._sizes:
+            return False
+        try:
+            np.concatenate(parts, out=self._end_to_end, casting="same_kind")
+        except (TypeError, ValueError, FloatingPointError):
+            return False
+        return True
 
 
 class _TupleWriter(_Writer):
@@ -206,8 +235,19 @@ def _writer(space: gymnasium.Space[Any], leaf: str, columns: Columns) -> _Writer
 
     match space:
         case gymnasium.spaces.Dict():
-            return _DictWriter(leaf, {key: child(key, part) for key, part in space.spaces.items()})
+            blocks = _blocks(space, columns) if isinstance(columns, PackedColumns) and not leaf else []
+            return _DictWriter(leaf, {key: child(key, part) for key, part in space.spaces.items()}, blocks)
         case gymnasium.spaces.Tuple():
             return _TupleWriter(leaf, [child(index, part) for index, part in enumerate(space.spaces)])
         case _:
             return _ArrayWriter(leaf, columns[leaf] if isinstance(columns, dict) else columns)
+
+
+def _blocks(space: gymnasium.spaces.Dict, columns: PackedColumns) -> list[_Block]:
+    """The writers of blocks in which the keys of ``space`` lie in order."""
+    made = []
+    for number, block in enumerate(columns.blocks):
+        keys = [key for key in space.spaces if columns.places.get(str(key), (-1,))[0] == number]
+        keys.sort(key=lambda key: columns.places[str(key)][1].start)
+        made.append(_Block(keys, block, [columns[str(key)].shape[1] for key in keys]))
+    return made
