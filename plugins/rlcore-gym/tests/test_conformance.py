@@ -75,3 +75,8 @@ class TestSyncSameStep(EnvTests):
 
 class TestSyncDisabled(EnvTests):
     env = sync(AutoresetMode.DISABLED)
+
+
+class TestThreads(EnvTests):
+    env = "gym:CartPole-v1"
+    settings = {"vectorization": "thread", "workers": 2}
