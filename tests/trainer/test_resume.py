@@ -102,7 +102,8 @@ print(Trainer(config, out=sys.argv[1], hooks=[Kill()]).train()["weights_sha256"]
 
 
 def run_script(out: Path, kill_at: int, hash_seed: int) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(Path(__file__).parents[1])}
+    path = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": path}
     command = [sys.executable, "-c", SCRIPT, str(out), str(kill_at)]
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
 

@@ -352,5 +352,6 @@ def test_no_worker_outlives_a_script_and_none_prints_to_its_output(tmp_path: Pat
     assert out == ""
     assert all(map(_gone, workers))
     if how is signal.SIGINT:
-        assert err.rstrip().endswith("KeyboardInterrupt")
+        # Workers may still finish their step, and print, while the script ends.
+        assert "\nKeyboardInterrupt\n" in err
         assert err.count("Traceback") == 1
