@@ -34,8 +34,8 @@ pip = $(1)/bin/python -m pip install -qq --disable-pip-version-check --no-compil
 # Some packages hold templates and tests that do not compile: no failure of ours.
 compile = $(1)/bin/python -m compileall -qq -j 0 $(1)/lib rlcore plugins || true
 editable = --no-build-isolation $(addprefix --editable=,$(1))
-GYM := '[atari,mujoco]'
-ALL := '.[plot,tensorboard,testing]' $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS))
+GYM := '[atari,classic-control,mujoco]'
+ALL := '.[plot,tensorboard,testing,video]' $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS))
 
 help:
 	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'

@@ -142,6 +142,10 @@ def _changed(old: Frame, new: Frame) -> tuple[int, int, Frame]:
     return int(rows[0]), int(columns[0]), new[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1]
 
 
+#: Each slot that is filmed has an encoder: memory is worth more here than the smallest of files.
+_FRUGAL = ["-threads", "1", "-preset", "ultrafast"]
+
+
 class H264(VideoFile):
     """MP4, encoded by the ffmpeg that comes with imageio-ffmpeg."""
 
@@ -157,8 +161,9 @@ class H264(VideoFile):
         if self._encoder is None:
             ffmpeg = importlib.import_module("imageio_ffmpeg")
             size = even.shape[1], even.shape[0]
+            path, speed = str(self._unfinished), self._speed
             self._encoder = ffmpeg.write_frames(
-                str(self._unfinished), size, fps=self._speed, macro_block_size=1, ffmpeg_log_level="error"
+                path, size, fps=speed, macro_block_size=1, ffmpeg_log_level="error", output_params=_FRUGAL
             )
             self._encoder.send(None)
         try:

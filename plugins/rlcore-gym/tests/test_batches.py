@@ -124,7 +124,7 @@ def test_B049_whole_episodes_are_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("fault", "said"),
     [
-        ("raise", r"(?s)slot \d, step 6: step\(\) raised ValueError: boom\n  File .*, in step.*\(in worker \d, process"),
+        ("raise", r"(?s)slot \d, step 6: step\(\) raised ValueError: boom\n  File .*\(in worker \d, process \d+\)"),
         ("hang", r"slot \d, step 6: worker \d, process \d+ \(slot \d\) did not come back for 1(.\d+)? s"),
         ("kill", r"slot \d, step 6: worker \d, process \d+ \(slot \d\) was killed by SIGKILL"),
     ],
@@ -146,7 +146,7 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
     (tmp_path / "faults").mkdir()
 
     def run(**settings: Any) -> Result:
-        own = {"folder": f"{tmp_path}/faults", "vectorization": "process", "workers": 2, "step_timeout": 1.0, **settings}
+        own = {"folder": f"{tmp_path}/faults", "vectorization": "process", "workers": 2, "step_timeout": 1.0} | settings
         chosen = {"evaluators.envs": 4, "evaluators.fragment": 25}
         chosen |= {f"env_settings.{key}": value for key, value in own.items()}
         words = ["train", "pg", "--env", f"{Path(__file__).stem}:Faulty", "--framework", "numpy", "--seed", "1"]
