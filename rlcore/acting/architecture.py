@@ -82,7 +82,7 @@ class Architecture:
             hidden=hidden if model.hidden is None else model.hidden,
             activation=("relu" if encoders else "tanh") if model.activation is None else model.activation,
             lstm=model.lstm,
-            shared_value=model.shared_value and value,
+            shared_value=value and (bool(encoders) if model.shared_value is None else model.shared_value),
             outputs=distribution.outputs,
             free=distribution.free,
             value=value,

@@ -22,7 +22,8 @@ class ModelConfig(GraphConfig):
     convolutions. ``hidden`` are the sizes of the layers behind, ``activation`` is theirs; left out they are
     ``[64, 64]`` and ``tanh``, with convolutions ``[512]`` (nature) or ``[256]`` (impala) and ``relu``. ``lstm`` is the
     number of units of a recurrent layer after them, 0 is none. With ``shared_value`` all of this is one network with
-    two outputs; else the values have one of their own.
+    two outputs; without it the values have one of their own. Left out, convolutions are shared, as they usually are:
+    values then cost next to nothing.
 
     ``scale`` says of parts of the observation, by dotted name (``obs`` where it has no parts), whether their bounds are
     mapped to [0, 1]; without it that is done to uint8 images (:mod:`rlcore.acting.scaling`).
@@ -38,7 +39,7 @@ class ModelConfig(GraphConfig):
     activation: Activation | None = None
     encoder: Encoder = "auto"
     lstm: NonNegativeInt = 0
-    shared_value: bool = False
+    shared_value: bool | None = None
     scale: dict[str, bool] = {}
     custom: str | None = None
     settings: dict[str, Any] = {}
