@@ -120,6 +120,16 @@ def test_what_is_left_out_follows_the_encoder() -> None:
     assert (told.hidden, told.activation, told.width) == ((), "tanh", 2 * 2 * 32)
 
 
+@pytest.mark.parametrize(
+    ("told", "with_images", "without"), [(None, True, False), (True, True, True), (False, False, False)]
+)
+def test_values_share_convolutions_unless_told_otherwise(told: Any, with_images: bool, without: bool) -> None:
+    model = ModelConfig(shared_value=told)
+    for space, shared in ((pixels(36, 36, 3), with_images), (VECTOR, without)):
+        assert Architecture.of(space, DISCRETE, model).networks == (("shared",) if shared else ("policy", "value"))
+        assert Architecture.of(space, DISCRETE, model, value=False).networks == ("policy",)
+
+
 def test_parts_of_an_observation_stand_beside_the_images() -> None:
     space = spaces.Dict({"eye": pixels(36, 36, 3), "place": VECTOR, "kind": spaces.Discrete(5)})
     architecture = Architecture.of(space, BOX, ModelConfig(hidden=(16,), lstm=8, shared_value=True))
@@ -154,7 +164,7 @@ def test_separate_networks_have_a_recurrent_state_each() -> None:
 
 
 def test_where_weights_start() -> None:
-    model = ModelConfig(hidden=(8,), lstm=4)
+    model = ModelConfig(hidden=(8,), lstm=4, shared_value=False)
     weights = Architecture.of(pixels(36, 36, 3), BOX, model).init(np.random.default_rng(0), log_std=-0.5)
     assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in weights.values())
     assert weights["policy.log_std"].tolist() == [-0.5, -0.5]

@@ -27,7 +27,8 @@ def make(observation_space: Any = OBS, action_space: Any = DISCRETE, *, value: b
     config = ModelConfig(**{"hidden": (6,), "lstm": 5, **model})
     weights = Architecture.of(observation_space, action_space, config, value=value).init(np.random.default_rng(0))
     # Large enough that steps tell apart; observations of Count are some ten.
-    weights = {name: array * np.float32(0.1 if name.endswith("hidden_0.weight") else 1) for name, array in weights.items()}
+    scaled = {name: array * np.float32(0.1) for name, array in weights.items() if name.endswith("hidden_0.weight")}
+    weights |= scaled
     return ActorCriticActor(observation_space, action_space, config, weights, value=value, rho=RHO if value else None)
 
 
