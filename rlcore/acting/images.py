@@ -46,4 +46,4 @@ def image_of(space: gymnasium.Space[Any]) -> Image | None:
 def images_in(space: gymnasium.Space[Any]) -> dict[str, Image]:
     """The leaves of an observation space that can be read as images, by dotted name."""
     found = {leaf: image_of(child) for leaf, child in leaf_spaces(space).items() if not is_mask(leaf)}
-    return {leaf: image for leaf, image in found.items() if image is not None and math.prod(image.shape)}
+    return {leaf: image for leaf, image in found.items() if image is not None and 0 not in image.shape}
