@@ -231,7 +231,7 @@ def test_minibatches_cover_every_unit_once() -> None:
     assert [len(chunk) for chunk in chunks] == [64, 1]
     assert sorted(np.concatenate(chunks).tolist()) == list(range(65))
     assert [len(chunk) for chunk in shuffled(np.ones(10, np.int64), 0, rng)] == [10]
-    assert list(shuffled(np.array([], np.int64), 4, rng))[0].tolist() == []
+    assert next(shuffled(np.array([], np.int64), 4, rng)).tolist() == []
     parts = portions(7, 3, rng)
     assert [len(part) for part in parts] == [3, 2, 2]
     assert sorted(np.concatenate(parts).tolist()) == list(range(7))
