@@ -69,6 +69,9 @@ class CustomModel(Model):
         self.constant = frozenset(
             f"{PREFIX}{name}" for name, tensor in self._module.named_buffers() if tensor.is_floating_point()
         )
+        self._whole = {
+            name: tensor.clone() for name, tensor in self._module.named_buffers() if not tensor.is_floating_point()
+        }
         self._state = self._initial(1)
         self.recurrent = bool(self._state)
         width, own_values = self._trial()
@@ -112,11 +115,13 @@ class CustomModel(Model):
 
     def __call__(self, leaves: Sequence[Tensor], inputs: Minibatch) -> Heads:
         weights = dict(zip([leaf.names[0] for leaf in self.layout], leaves, strict=True))
+        # Buffers are copies: a module may write into its own.
         own = {
-            name[len(PREFIX) :]: tensor.detach() if name in self.constant else tensor
+            name[len(PREFIX) :]: tensor.detach().clone() if name in self.constant else tensor
             for name, tensor in weights.items()
             if name.startswith(PREFIX)
         }
+        own |= {name: tensor.to(leaves[0].device, copy=True) for name, tensor in self._whole.items()}
         columns = {leaf: inputs[column_name(OBS, leaf)] for leaf in self._inputs}
         if self.recurrent:
             features, values, state = self._steps(own, columns, state_of(inputs), inputs[BATCH_SIZES].tolist())
@@ -170,7 +175,9 @@ class CustomModel(Model):
             with torch.no_grad():
                 found = self._module(columns[""] if columns.keys() == {""} else columns, state)
         except Exception as error:
-            raise ConfigError(f"model.custom: {self._path} fails on {_TRIAL_ROWS} observations: {error}") from error
+            raise ConfigError(
+                f"model.custom: {self._path} fails on {_TRIAL_ROWS} observations: {_cause(error)}"
+            ) from error
         if not isinstance(found, tuple) or len(found) != 3:
             raise ConfigError(f"model.custom: {self._path} has to give {expected}, not {type(found).__name__}")
         features, values, after = found
@@ -187,6 +194,11 @@ def _shown(value: object) -> str:
     return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__
 
 
+def _cause(error: Exception) -> str:
+    """On one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
 def _build(path: str, space: gymnasium.Space[Any], settings: Mapping[str, Any], seed: int) -> torch.nn.Module:
     build = registry.import_object(path)
     if not callable(build):
@@ -197,7 +209,9 @@ def _build(path: str, space: gymnasium.Space[Any], settings: Mapping[str, Any], 
         try:
             module = build(space, **settings)
         except TypeError as error:
-            raise ConfigError(f"model.custom: {path} does not take model.settings: {error}") from error
+            raise ConfigError(f"model.custom: {path} does not take model.settings: {_cause(error)}") from error
+        except Exception as error:
+            raise ConfigError(f"model.custom: {path} fails: {_cause(error)}") from error
     if not isinstance(module, torch.nn.Module):
         raise ConfigError(f"model.custom: {path} gave {type(module).__name__}, expected a torch.nn.Module")
     return module.eval()
