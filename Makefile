@@ -42,7 +42,7 @@ help:
 	@echo 'make test      all that CI runs: lint, types, tests, packaging, documentation'
 	@echo 'make install   .venv with the kernel, all plugins and the tools'
 	@echo 'make lint      ruff and mypy'
-	@echo 'make learning  the long tests that train to learnt policies'
+	@echo 'make learning  the long tests: training to learnt policies, compiling'
 	@echo 'make docs      the documentation, into site/'
 	@echo 'make bench     ours beside Stable-Baselines3 and a plain torch loop, in .venv-bench'
 	@echo 'make clean     removes the environments and everything built'
@@ -110,7 +110,7 @@ unit: $(VENV)/.all
 
 learning: export OMP_NUM_THREADS = 1
 learning: $(VENV)/.all
-	$(BIN)/python -m pytest -m learning -n 2
+	$(BIN)/python -m pytest -m "learning or slow" -n 2
 
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.all

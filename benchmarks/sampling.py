@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from recipe import ENV_ID, HIDDEN
 
 import rlcore
-from rlcore.acting import ActorCriticActor, ModelConfig, init_actor_critic
+from rlcore.acting import ActorCriticActor, Architecture, ModelConfig
 from rlcore.returns import gae
 from rlcore.sampling.collect import Fragment
 
@@ -95,7 +95,7 @@ def evaluator(env: Any, seed: int, **settings: Any) -> tuple[rlcore.PolicyEvalua
     probe = gymnasium.make(ENV_ID)
     model = ModelConfig(hidden=HIDDEN)
     spaces = (probe.observation_space, probe.action_space)
-    weights = init_actor_critic(*spaces, model, np.random.default_rng(seed))
+    weights = Architecture.of(*spaces, model).init(np.random.default_rng(seed))
     actor = ActorCriticActor(*spaces, model, weights, rho=rho)
     made = rlcore.PolicyEvaluator(
         env=env, env_settings=settings, graph=actor, num_envs=NUM_ENVS, collect=Fragment(HORIZON), rng=seed

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from rlcore.batch import START, SampleBatch
+from rlcore.batch import LENGTH, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import OptimizerError, UserError
 
@@ -51,7 +51,11 @@ class Unit(Enum):
 
     def count(self, batch: SampleBatch) -> int:
         """How many units ``batch`` has."""
-        return len(batch) if self is Unit.ROW else len(batch.cuts[START])
+        return len(batch) if self is Unit.ROW else batch.pieces
+
+    def rows(self, batch: SampleBatch) -> NDArray[np.int64]:
+        """How many rows each unit of ``batch`` has, int64 ``[units]``."""
+        return np.ones(len(batch), np.int64) if self is Unit.ROW else np.asarray(batch.cuts[LENGTH], np.int64)
 
 
 ROW, PIECE = Unit.ROW, Unit.PIECE

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlcore.acting.actor import LOG_STD, ActorCriticActor, Postprocess, actor_critic_shapes, init_actor_critic
+from rlcore.acting.actor import ActorCriticActor, Postprocess
+from rlcore.acting.architecture import LOG_STD, Architecture, refuse_all_but_dense, remarks_on_encoders
 from rlcore.acting.distributions import (
     PRE_TANH,
     Categorical,
@@ -13,7 +14,8 @@ from rlcore.acting.distributions import (
     SquashedGaussian,
 )
 from rlcore.acting.masks import ACTION_MASK, ActionMask, mask_for, masked
-from rlcore.acting.networks import MLP, ModelConfig, init_mlp, layer_names, mlp_shapes, orthogonal
+from rlcore.acting.model_config import ModelConfig
+from rlcore.acting.networks import MLP, layer_names, orthogonal
 from rlcore.acting.observations import FlatObs, with_batch_axis
 from rlcore.acting.products import Product, distribution_for
 from rlcore.acting.scaling import remarks_on
@@ -28,6 +30,7 @@ __all__ = [
     "ActionMask",
     "Actor",
     "ActorCriticActor",
+    "Architecture",
     "Categorical",
     "DiagonalGaussian",
     "Distribution",
@@ -38,16 +41,14 @@ __all__ = [
     "Postprocess",
     "Product",
     "SquashedGaussian",
-    "actor_critic_shapes",
     "distribution_for",
-    "init_actor_critic",
-    "init_mlp",
     "layer_names",
     "mask_for",
     "masked",
-    "mlp_shapes",
     "orthogonal",
+    "refuse_all_but_dense",
     "remarks_on",
+    "remarks_on_encoders",
     "to_env",
     "with_batch_axis",
 ]

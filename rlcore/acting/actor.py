@@ -9,70 +9,35 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.actor_networks import networks
+from rlcore.acting.architecture import LOG_STD, Architecture, refuse_encoders
 from rlcore.acting.distributions import Distribution
 from rlcore.acting.masks import mask_for, masked
-from rlcore.acting.networks import MLP, ModelConfig, init_mlp, mlp_shapes
+from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.products import distribution_for
 from rlcore.batch import ACTION_LOGP, LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns
-from rlcore.errors import ConfigError, UserError
+from rlcore.errors import UserError
 from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, Progress, State, Weights, call_utility, check_weights
 
-LOG_STD = "policy.log_std"
-
+Float32 = NDArray[np.float32]
 #: rho: what a loss needs, from the rows; picklable, a module's function or a ``functools.partial`` of one.
 Postprocess = Callable[[SampleBatch], SampleBatch]
-
-
-def actor_critic_shapes(
-    observation_space: gymnasium.Space[Any],
-    action_space: gymnasium.Space[Any],
-    model: ModelConfig,
-    *,
-    squash: bool = False,
-    value: bool = True,
-) -> dict[str, tuple[int, ...]]:
-    """The names and shapes of the weights: ``policy.*``, ``policy.log_std`` for Boxes, and ``value.*``."""
-    size, distribution = FlatObs(observation_space).size, distribution_for(action_space, squash)
-    shapes = mlp_shapes("policy", (size, *model.hidden, distribution.outputs))
-    if distribution.free:
-        shapes[LOG_STD] = (distribution.free,)
-    return shapes | (mlp_shapes("value", (size, *model.hidden, 1)) if value else {})
-
-
-def init_actor_critic(
-    observation_space: gymnasium.Space[Any],
-    action_space: gymnasium.Space[Any],
-    model: ModelConfig,
-    rng: np.random.Generator,
-    *,
-    squash: bool = False,
-    value: bool = True,
-    log_std: float = 0.0,
-) -> Weights:
-    """The float32 weights that every framework starts from: orthogonal, gain 0.01 at the policy's end, 1 at the other.
-
-    ``log_std`` is where the state independent log standard deviations of Gaussians start.
-    """
-    size, distribution = FlatObs(observation_space).size, distribution_for(action_space, squash)
-    weights = init_mlp("policy", (size, *model.hidden, distribution.outputs), 0.01, rng)
-    if distribution.free:
-        weights[LOG_STD] = np.full(distribution.free, log_std, np.float32)
-    return weights | (init_mlp("value", (size, *model.hidden, 1), 1.0, rng) if value else {})
 
 
 class ActorCriticActor:
     """Acts with a policy network; :class:`rlcore.policy_graph.Actor` for the graphs of every framework.
 
-    ``act`` draws from the policy's distribution and adds the row column ``action_logp`` (float32). Values are not
-    computed step by step: ``postprocess`` adds row ``vf_preds`` and cut ``last_value`` (float32) for the whole batch
-    at once, then applies ``rho``. With ``value`` false there is no value network and ``rho`` sees the batch as it is.
+    ``act`` draws from the policy's distribution and adds the row column ``action_logp`` (float32). ``postprocess`` adds
+    row ``vf_preds`` and cut ``last_value`` (float32), then applies ``rho``. ``act`` computes values on the way where
+    they cost little, with a shared network, or where that is needed, with a recurrent one; else ``postprocess`` does,
+    for the whole batch at once. With ``value`` false there are none and ``rho`` sees the batch as it is.
 
     ``weights`` may hold more than the actor reads (a graph's target networks): it copies the names it knows.
 
-    Raises ``SpaceError`` for spaces that it cannot read or act in, ``ConfigError`` for a recurrent model,
-    ``UserError`` for missing weights or wrong shapes.
+    Raises ``SpaceError`` for spaces that it cannot read or act in, ``ConfigError`` for a model with convolutions or a
+    custom one, ``UserError`` for missing weights or wrong shapes.
     """
 
     def __init__(
@@ -87,8 +52,8 @@ class ActorCriticActor:
         rho: Postprocess | None = None,
         lookahead: int = 0,
     ) -> None:
-        if model.lstm:
-            raise ConfigError("model: lstm is not supported by this policy")
+        self._architecture = Architecture.of(observation_space, action_space, model, squash=squash, value=value)
+        refuse_encoders(self._architecture)
         self.lookahead = lookahead
         self._model = model
         self._squash = squash
@@ -97,7 +62,7 @@ class ActorCriticActor:
         self._flatten = FlatObs(observation_space, model.scale)
         self._mask = mask_for(observation_space, action_space)
         self._distribution: Distribution = distribution_for(action_space, squash)
-        shapes = actor_critic_shapes(observation_space, action_space, model, squash=squash, value=value)
+        shapes = self._architecture.shapes()
         missing = sorted(set(shapes) - set(weights))
         if missing:
             raise UserError(f"the actor lacks weights {', '.join(missing)}")
@@ -114,8 +79,8 @@ class ActorCriticActor:
         return frozenset(self._weights)
 
     def initial_state(self, n: int) -> State:
-        """``()``: there is no recurrent state."""
-        return ()
+        """Zeros ``[n, units]``: the output and the cell of the LSTM of each network; ``()`` without any."""
+        return tuple(np.zeros((n, size), np.float32) for size in self._architecture.state_sizes)
 
     def act(
         self,
@@ -130,32 +95,38 @@ class ActorCriticActor:
 
         ``NoLegalActionError`` where an action mask allows nothing.
         """
-        params = masked(self._distribution, self._mask, self.parameters(obs), obs, rows)
+        outputs, values, state = self._networks(self._flatten(obs), state)
+        params = masked(self._distribution, self._mask, self._with_log_std(outputs), obs, rows)
         actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         extras[ACTION_LOGP] = logp
-        return ActOutput(actions, (), extras)
+        if values is not None:
+            extras[VF_PREDS] = values
+        return ActOutput(actions, state, extras)
 
-    def parameters(self, obs: Columns) -> NDArray[np.float32]:
+    def parameters(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The parameters of the action distribution, before any mask, float32 ``[n, parameters]``."""
-        out = self._policy(self._flatten(obs))
+        return self._with_log_std(self._networks(self._flatten(obs), state).outputs)
+
+    def _with_log_std(self, outputs: Float32) -> Float32:
         if self._log_std is None:
-            return out
-        params = np.empty((len(out), self._distribution.parameters), np.float32)
-        params[:, : self._distribution.outputs] = out
+            return outputs
+        params = np.empty((len(outputs), self._distribution.parameters), np.float32)
+        params[:, : self._distribution.outputs] = outputs
         params[:, self._distribution.outputs :] = self._log_std
         return params
 
-    def values(self, obs: Columns) -> NDArray[np.float32]:
+    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
-        if self._critic is None:
+        if not self._value:
             raise UserError("this actor has no value network")
-        return self._critic(self._flatten(obs))[:, 0]
+        return self._networks.values(self._flatten(obs), state)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Adds ``vf_preds`` and ``last_value`` where there is a value network, then applies rho."""
-        if self._critic is not None:
-            batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs)})
-            batch = batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs)})
+        if self._value:
+            if VF_PREDS not in batch:
+                batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs)})
+            batch = batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs, batch.last_state())})
         return batch if self._rho is None else self._rho(batch)
 
     def on_progress(self, progress: Progress) -> None:
@@ -186,8 +157,7 @@ class ActorCriticActor:
         # Copied, as arrays that views of live parameters may be, so that nothing changes behind its back.
         copies = {name: np.array(array, np.float32, order="C") for name, array in known.items()}
         self._weights = {**self._weights, **copies}
-        self._policy = MLP(self._weights, "policy", self._model.activation)
-        self._critic = MLP(self._weights, "value", self._model.activation) if self._value else None
+        self._networks = networks(self._architecture, self._weights)
         self._log_std = self._weights.get(LOG_STD)
 
     def get_state(self) -> dict[str, Any]:

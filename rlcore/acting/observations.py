@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import gymnasium
@@ -31,7 +31,14 @@ class FlatObs:
     Raises ``SpaceError`` for a space with other leaves, ``ConfigError`` for a ``scale`` that does not fit the space.
     """
 
-    def __init__(self, space: gymnasium.Space[Any], scale: Mapping[str, bool] | None = None) -> None:
+    def __init__(
+        self,
+        space: gymnasium.Space[Any],
+        scale: Mapping[str, bool] | None = None,
+        *,
+        leave_out: Collection[str] = (),
+    ) -> None:
+        """Leaves named in ``leave_out`` are read by something else, and nothing may be left."""
         leaves = leaf_spaces(space)
         self._names = frozenset(leaves)
         self._scales = scales(space, scale or {})
@@ -39,7 +46,7 @@ class FlatObs:
         # Of leaves that become one-hot: for each column the component that it reads and the value that sets it.
         self._one_hot: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         for leaf, child in leaves.items():
-            if is_mask(leaf):
+            if is_mask(leaf) or leaf in leave_out:
                 continue
             if isinstance(child, spaces.Discrete):
                 self._add_one_hot(leaf, (), np.array([child.n]), np.array([child.start]))
@@ -51,7 +58,7 @@ class FlatObs:
                 raise refusal("observation", leaf, child)
         #: The number of columns.
         self.size = sum(width for _, width in self._leaves.values())
-        if self.size == 0:
+        if self.size == 0 and not leave_out:
             raise SpaceError(f"observation space {' '.join(str(space).split())} has nothing to see")
 
     def _add_one_hot(self, leaf: str, shape: tuple[int, ...], nvec: Array, start: Array) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 
 from rlcore.acting.actor import ActorCriticActor
-from rlcore.acting.networks import ModelConfig
+from rlcore.acting.model_config import ModelConfig
 from rlcore.errors import CheckpointError
 from rlcore.policy_graph import Actor, Weights
 from rlcore.validation import validate_plain

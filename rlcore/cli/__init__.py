@@ -59,6 +59,7 @@ class RlcoreGroup(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         _keep_numpy_to_one_thread()
+        _see_modules_of_this_folder()
         arguments = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:
@@ -73,6 +74,12 @@ def _keep_numpy_to_one_thread() -> None:
     """It multiplies small matrices here, which a second thread slows down; read when numpy is first imported."""
     if "numpy" not in sys.modules:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _see_modules_of_this_folder() -> None:
+    """Import paths may name the user's own files; last of all places, so that nothing installed is shadowed."""
+    if os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
 
 
 def _report(error: Exception, debug: bool) -> int:

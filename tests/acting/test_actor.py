@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore.acting import LOG_STD, Actor, ActorCriticActor, ModelConfig, actor_critic_shapes, init_actor_critic
+from rlcore.acting import LOG_STD, Actor, ActorCriticActor, Architecture, ModelConfig
 from rlcore.batch import SampleBatch
 from rlcore.errors import ConfigError, SpaceError, UserError
 from rlcore.policy_graph import Progress
@@ -24,7 +24,7 @@ MODEL = ModelConfig(hidden=(8, 8))
 
 def make(obs_space: Any = OBS, action_space: Any = DISCRETE, **settings: Any) -> ActorCriticActor:
     shape = {name: settings[name] for name in ("squash", "value") if name in settings}
-    weights = init_actor_critic(obs_space, action_space, MODEL, np.random.default_rng(0), **shape)
+    weights = Architecture.of(obs_space, action_space, MODEL, **shape).init(np.random.default_rng(0))
     return ActorCriticActor(obs_space, action_space, MODEL, weights, **settings)
 
 
@@ -173,7 +173,7 @@ def test_weights_that_do_not_fit_are_refused_and_change_nothing() -> None:
 
 
 def test_missing_weights_are_named_at_build() -> None:
-    weights = init_actor_critic(OBS, DISCRETE, MODEL, np.random.default_rng(0))
+    weights = Architecture.of(OBS, DISCRETE, MODEL).init(np.random.default_rng(0))
     del weights["value.out.bias"]
     with pytest.raises(UserError, match=r"lacks weights value\.out\.bias"):
         ActorCriticActor(OBS, DISCRETE, MODEL, weights)
@@ -182,9 +182,9 @@ def test_missing_weights_are_named_at_build() -> None:
 @pytest.mark.parametrize("action_space", [DISCRETE, BOX], ids=["discrete", "box"])
 @pytest.mark.parametrize("value", [True, False])
 def test_initial_weights_have_the_announced_shapes(action_space: Any, value: bool) -> None:
-    weights = init_actor_critic(OBS, action_space, MODEL, np.random.default_rng(0), value=value, log_std=-0.5)
-    shapes = actor_critic_shapes(OBS, action_space, MODEL, value=value)
-    assert {name: array.shape for name, array in weights.items()} == shapes
+    architecture = Architecture.of(OBS, action_space, MODEL, value=value)
+    weights = architecture.init(np.random.default_rng(0), log_std=-0.5)
+    assert {name: array.shape for name, array in weights.items()} == architecture.shapes()
     assert (LOG_STD in weights) == (action_space is BOX)
     if action_space is BOX:
         assert weights[LOG_STD].tolist() == [-0.5, -0.5] and weights[LOG_STD].dtype == np.float32
@@ -207,8 +207,8 @@ def test_is_an_actor_without_recurrent_state() -> None:
 
 
 def test_spaces_and_models_that_it_cannot_handle_are_refused() -> None:
-    with pytest.raises(ConfigError, match="lstm"):
-        ActorCriticActor(OBS, DISCRETE, ModelConfig(lstm=4), {})
+    with pytest.raises(ConfigError, match="no convolutions"):
+        ActorCriticActor(spaces.Box(0, 255, (84, 84, 4), np.uint8), DISCRETE, ModelConfig(), {})
     with pytest.raises(SpaceError, match="Sequence"):
         make(action_space=spaces.Sequence(spaces.Discrete(2)))
     with pytest.raises(SpaceError, match="Text"):

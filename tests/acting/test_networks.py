@@ -5,13 +5,20 @@ from typing import Any
 
 import numpy as np
 import pytest
+from gymnasium.spaces import Box, Discrete
 from pydantic import ValidationError
 
-from rlcore.acting import MLP, ModelConfig, init_mlp, mlp_shapes, orthogonal
+from rlcore.acting import MLP, Architecture, ModelConfig, orthogonal
+
+
+def drawn(inputs: int, hidden: tuple[int, ...], outputs: int, seed: int = 0) -> dict[str, Any]:
+    model = ModelConfig(hidden=hidden)
+    architecture = Architecture.of(Box(-1.0, 1.0, (inputs,)), Discrete(outputs), model, value=False)
+    return architecture.init(np.random.default_rng(seed))
 
 
 def test_weights_have_canonical_names_and_layouts() -> None:
-    weights = init_mlp("policy", (4, 8, 6, 2), 0.01, np.random.default_rng(0))
+    weights = drawn(4, (8, 6), 2)
     assert {name: array.shape for name, array in weights.items()} == {
         "policy.hidden_0.weight": (4, 8),
         "policy.hidden_0.bias": (8,),
@@ -20,7 +27,6 @@ def test_weights_have_canonical_names_and_layouts() -> None:
         "policy.out.weight": (6, 2),
         "policy.out.bias": (2,),
     }
-    assert {name: array.shape for name, array in weights.items()} == mlp_shapes("policy", (4, 8, 6, 2))
     assert all(array.dtype == np.float32 and array.flags.c_contiguous for array in weights.values())
     assert not any(weights[name].any() for name in weights if name.endswith("bias"))
 
@@ -32,15 +38,16 @@ def test_initial_weights_are_orthogonal(rows: int, columns: int) -> None:
     np.testing.assert_allclose(gram, 2.0 * np.eye(min(rows, columns)), atol=1e-6)
 
 
-def test_the_last_layer_has_its_own_gain() -> None:
-    weights = init_mlp("value", (4, 8, 1), 0.25, np.random.default_rng(0))
-    np.testing.assert_allclose(np.linalg.norm(weights["value.out.weight"]), 0.25, rtol=1e-6)
+def test_the_last_layers_have_their_own_gains() -> None:
+    weights = Architecture.of(Box(-1.0, 1.0, (4,)), Discrete(3), ModelConfig()).init(np.random.default_rng(0))
+    np.testing.assert_allclose(np.linalg.norm(weights["value.out.weight"]), 1.0, rtol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(weights["policy.out.weight"], axis=0), 0.01, rtol=1e-6)
 
 
 def test_the_generator_decides_the_weights() -> None:
-    one, same, other = (init_mlp("p", (3, 4, 2), 1.0, np.random.default_rng(seed)) for seed in (1, 1, 2))
+    one, same, other = (drawn(3, (4,), 2, seed) for seed in (1, 1, 2))
     assert all(one[name].tobytes() == same[name].tobytes() for name in one)
-    assert one["p.out.weight"].tobytes() != other["p.out.weight"].tobytes()
+    assert one["policy.out.weight"].tobytes() != other["policy.out.weight"].tobytes()
 
 
 @pytest.mark.parametrize(
@@ -62,17 +69,17 @@ def test_literal_forward(activation: Any, expected: Any) -> None:
 
 
 def test_without_hidden_layers_it_is_linear() -> None:
-    weights = init_mlp("p", (3, 2), 1.0, np.random.default_rng(0))
+    weights = drawn(3, (), 2)
     x = np.eye(3, dtype=np.float32)
-    assert MLP(weights, "p", "tanh")(x).tolist() == weights["p.out.weight"].tolist()
+    assert MLP(weights, "policy", "tanh")(x).tolist() == weights["policy.out.weight"].tolist()
 
 
 def test_more_than_ten_layers_keep_their_order() -> None:
-    weights = init_mlp("p", (2, *([3] * 12), 1), 1.0, np.random.default_rng(0))
+    weights = drawn(2, (3,) * 12, 2)
     x = expected = np.ones((1, 2), np.float32)
     for i in range(12):
-        expected = np.tanh(expected @ weights[f"p.hidden_{i}.weight"])
-    np.testing.assert_allclose(MLP(weights, "p", "tanh")(x), expected @ weights["p.out.weight"], rtol=1e-5)
+        expected = np.tanh(expected @ weights[f"policy.hidden_{i}.weight"])
+    np.testing.assert_allclose(MLP(weights, "policy", "tanh")(x), expected @ weights["policy.out.weight"], rtol=1e-5)
 
 
 @pytest.mark.parametrize("given", [{"hidden": [0]}, {"activation": "gelu"}, {"lstm": -1}, {"hiden": [64]}])
@@ -82,5 +89,8 @@ def test_B163_model_settings_are_checked(given: Any) -> None:
 
 
 def test_B164_every_model_setting_is_accepted() -> None:
-    config = ModelConfig.model_validate({"hidden": [32, 16], "activation": "relu", "lstm": 8})
-    assert config.hidden == (32, 16) and ModelConfig() == ModelConfig(hidden=(64, 64), activation="tanh", lstm=0)
+    given = {"hidden": [32, 16], "activation": "relu", "lstm": 8, "encoder": "impala", "shared_value": True}
+    rest = {"custom": None, "settings": {}, "precision": "float32", "compile": False}
+    config = ModelConfig.model_validate({**given, "scale": {"obs": False}})
+    assert config.model_dump(mode="json") == {**given, "scale": {"obs": False}, **rest}
+    assert ModelConfig().hidden is None and ModelConfig().activation is None

@@ -172,3 +172,20 @@ def test_the_version() -> None:
     result = rlcore("--version")
     assert result.exit_code == 0
     assert result.stdout.startswith("rlcore ")
+
+
+def test_modules_of_the_current_folder_can_be_named(tmp_path: Path) -> None:
+    """As the installed script finds them: Python itself puts only the script's folder on the path."""
+    (tmp_path / "mine.py").write_text(
+        "import gymnasium\n\n\ndef cartpole():\n    return gymnasium.make('CartPole-v1')\n"
+    )
+    (tmp_path / "json.py").write_text("raise SystemExit('installed modules come first')\n")
+    arguments = ["train", "pg", "--framework", "numpy", "--env", "mine:cartpole", "--stop", "iteration=1"]
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", "from rlcore.cli import main; main()", *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

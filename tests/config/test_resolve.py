@@ -89,7 +89,7 @@ def resolved(overrides: dict[str, Any] | None = None, *, env_settings: bool = Tr
 def test_the_recipe_lends_what_nobody_says() -> None:
     run = resolved()
     assert run.config.policy == {"learning_rate": 0.1, "gamma": 0.8, "epochs": 1}
-    assert run.config.model == {"hidden": [8], "activation": "tanh", "lstm": 0, "scale": {}}
+    assert run.config.model == {**ModelConfig().model_dump(mode="json"), "hidden": [8]}
     assert run.config.optimizer.name == "resolving_one"
     assert run.config.optimizer.settings == {"size": 10, "speed": 2.0}
     assert (run.config.evaluators.count, run.config.evaluators.envs, run.config.evaluators.fragment) == (3, 4, 32)
@@ -270,7 +270,7 @@ def test_several_policies_each_have_their_own_settings() -> None:
     a, b, c = run.policies["a"], run.policies["b"], run.policies["c"]
     assert a.graph == c.graph == "resolving.learnt"
     assert a.policy == {"learning_rate": 0.1, "gamma": 0.3, "epochs": 1}
-    assert a.model == {"hidden": [8], "activation": "relu", "lstm": 0, "scale": {}}
+    assert a.model == {**ModelConfig().model_dump(mode="json"), "hidden": [8], "activation": "relu"}
     assert a.optimizer.settings == {"size": 10, "speed": 2.0}
     assert (b.graph, b.policy, b.trained) == ("bare.learnt", {"learning_rate": 0.1}, False)
     assert b.optimizer.settings == {"depth": 20}

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 
 import rlcore
 from rlcore import config, errors, hooks, registry
+from rlcore.acting import ModelConfig
 from rlcore.cli import COMMANDS
 from rlcore.progress import ROW_KEYS
 from rlcore.testing.kit.env import ENV_RULES
@@ -45,6 +46,10 @@ def code_words(text: str) -> set[str]:
 )
 def test_every_key_of_the_config(section: type[BaseModel]) -> None:
     assert set(section.model_fields) <= code_words(page("configuration.md"))
+
+
+def test_every_key_of_a_model() -> None:
+    assert set(ModelConfig.model_fields) <= code_words(page("configuration.md"))
 
 
 @pytest.mark.parametrize("kind", ["policy_graph", "optimizer"])

@@ -15,10 +15,10 @@ from support.spaces import ACTIONS, action_spaces
 
 from rlcore.acting import (
     ActorCriticActor,
+    Architecture,
     FlatObs,
     ModelConfig,
     distribution_for,
-    init_actor_critic,
     mask_for,
 )
 from rlcore.columns import leaf_spaces
@@ -138,7 +138,7 @@ def test_the_mask_is_not_part_of_the_features() -> None:
 
 def actor(mask: Any, acted: Any, seed: int = 0) -> ActorCriticActor:
     model = ModelConfig(hidden=(4,))
-    weights = init_actor_critic(observed(mask), acted, model, np.random.default_rng(seed))
+    weights = Architecture.of(observed(mask), acted, model).init(np.random.default_rng(seed))
     weights["policy.out.bias"] = np.random.default_rng(seed).normal(size=weights["policy.out.bias"].shape) * 3
     return ActorCriticActor(observed(mask), acted, model, weights)
 

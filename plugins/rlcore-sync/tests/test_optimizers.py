@@ -227,10 +227,23 @@ def test_B088_an_optimizer_goes_on_exactly_from_its_state(optimizer: type[Policy
 
 def test_minibatches_cover_every_unit_once() -> None:
     rng = np.random.default_rng(0)
-    chunks = list(shuffled(65, 64, rng))
+    chunks = list(shuffled(np.ones(65, np.int64), 64, rng))
     assert [len(chunk) for chunk in chunks] == [64, 1]
     assert sorted(np.concatenate(chunks).tolist()) == list(range(65))
-    assert [len(chunk) for chunk in shuffled(10, 0, rng)] == [10]
+    assert [len(chunk) for chunk in shuffled(np.ones(10, np.int64), 0, rng)] == [10]
+    assert next(shuffled(np.array([], np.int64), 4, rng)).tolist() == []
     parts = portions(7, 3, rng)
     assert [len(part) for part in parts] == [3, 2, 2]
     assert sorted(np.concatenate(parts).tolist()) == list(range(7))
+
+
+def test_minibatches_of_pieces_are_whole_and_have_about_as_many_rows() -> None:
+    rng = np.random.default_rng(0)
+    even = list(shuffled(np.full(8, 128), 256, rng))
+    assert [len(chunk) for chunk in even] == [2, 2, 2, 2]
+    rows = rng.integers(1, 50, 40)
+    chunks = list(shuffled(rows, 100, rng))
+    assert sorted(np.concatenate(chunks).tolist()) == list(range(40))
+    assert all(50 <= rows[chunk].sum() < 150 for chunk in chunks[:-1])
+    # A piece that is longer than a minibatch is one of its own, and none is empty.
+    assert all(len(chunk) for chunk in shuffled(np.array([500, 1, 1, 700]), 100, rng))

@@ -14,7 +14,7 @@ import torch
 
 from rlcore.acting import to_env
 from rlcore.batch import SampleBatch
-from rlcore.errors import ConfigError, NonFiniteError, SpaceError, UserError
+from rlcore.errors import NonFiniteError, SpaceError, UserError
 from rlcore.optim import clip_by_global_norm, clip_factor
 from rlcore.policy_graph import GraphSpec, PolicyGraph
 from rlcore_torch import A3C, PPO, PolicyGradient, devices
@@ -155,12 +155,6 @@ def test_observations_of_any_shape(build: Build, sample: Sample, graph: type[Pol
 def test_other_observation_spaces_are_refused_by_name(build: Build, graph: type[PolicyGraph]) -> None:
     with pytest.raises(SpaceError, match="Text"):
         build(graph, observation_space=gymnasium.spaces.Text(5))
-
-
-@each_graph
-def test_recurrent_models_are_refused(build: Build, graph: type[PolicyGraph]) -> None:
-    with pytest.raises(ConfigError, match="lstm"):
-        build(graph, model={"lstm": 32})
 
 
 @each_graph

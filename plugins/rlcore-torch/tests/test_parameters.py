@@ -5,11 +5,12 @@ import numpy as np
 import pytest
 import torch
 
-from rlcore.acting import MLP, ModelConfig, actor_critic_shapes, init_actor_critic
+from rlcore.acting import MLP, Architecture, ModelConfig
+from rlcore.batch import OBS
 from rlcore.optim import SGD, Adam, RMSProp, UpdateRule
-from rlcore_torch.model import TwinMLP
 from rlcore_torch.optimizers import optimizer_for
 from rlcore_torch.parameters import FlatParameters, Leaf, write
+from rlcore_torch.twin_mlp import TwinMLP
 
 OBSERVATIONS = gymnasium.spaces.Box(-1.0, 1.0, (4,), np.float32)
 DISCRETE = gymnasium.spaces.Discrete(3, start=5)
@@ -17,7 +18,7 @@ BOX = gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)
 
 
 def test_canonical_weights_are_views_of_one_tensor() -> None:
-    layout = [Leaf(("a", "b"), (2, 3), (2, 2, 3)), Leaf(("c",), (2, 3), (3, 2), transposed=True)]
+    layout = [Leaf(("a", "b"), (2, 3), (2, 2, 3)), Leaf(("c",), (2, 3), (3, 2), (1, 0))]
     parameters = FlatParameters(layout)
     c = np.arange(6, dtype=np.float32).reshape(2, 3)
     write(parameters.weights, {"b": np.ones((2, 3), np.float32), "c": c})
@@ -37,15 +38,16 @@ def test_canonical_weights_are_views_of_one_tensor() -> None:
 @pytest.mark.parametrize("value", [False, True])
 def test_networks_equal_those_of_numpy(hidden: tuple[int, ...], activation: str, value: bool) -> None:
     config = ModelConfig(hidden=hidden, activation=activation)
-    model = TwinMLP(actor_critic_shapes(OBSERVATIONS, BOX, config, value=value), len(hidden), activation)
+    architecture = Architecture.of(OBSERVATIONS, BOX, config, value=value)
+    model = TwinMLP(OBSERVATIONS, config, architecture)
     parameters = FlatParameters(model.layout)
     rng = np.random.default_rng(0)
-    weights = init_actor_critic(OBSERVATIONS, BOX, config, rng, value=value, log_std=-0.5)
+    weights = architecture.init(rng, log_std=-0.5)
     assert set(parameters.weights) == set(weights)
     write(parameters.weights, weights)
     obs = rng.standard_normal((20, 4)).astype(np.float32) * 3.0
     with torch.no_grad():
-        heads = model(parameters.leaves, torch.tensor(obs))
+        heads = model(parameters.leaves, {OBS: torch.tensor(obs)})
     np.testing.assert_allclose(heads.policy, MLP(weights, "policy", activation)(obs), atol=1e-5)
     assert heads.log_std is not None
     assert heads.log_std.tolist() == [-0.5, -0.5]
@@ -59,13 +61,13 @@ def test_networks_equal_those_of_numpy(hidden: tuple[int, ...], activation: str,
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 def test_gradients_are_finite_differences(activation: str) -> None:
     config = ModelConfig(hidden=(3, 2), activation=activation)
-    model = TwinMLP(actor_critic_shapes(OBSERVATIONS, DISCRETE, config), 2, activation)
+    model = TwinMLP(OBSERVATIONS, config, Architecture.of(OBSERVATIONS, DISCRETE, config))
     generator = torch.Generator().manual_seed(0)
     leaves = [torch.randn(leaf.view, generator=generator, dtype=torch.float64) for leaf in model.layout]
     obs = torch.randn(5, 4, generator=generator, dtype=torch.float64)
 
     def outputs(*leaves: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        heads = model(leaves, obs)
+        heads = model(leaves, {OBS: obs})
         assert heads.values is not None
         return heads.policy, heads.values
 

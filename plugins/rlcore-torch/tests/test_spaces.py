@@ -163,18 +163,10 @@ def sampled(graph: type[PolicyGraph], acted: Any, squash: bool, steps: int = 16,
     return source.policies["default"], batch
 
 
-@torch.inference_mode()
-def log_probs(graph: Any, batch: SampleBatch) -> Any:
-    """As the loss computes them."""
-    heads = graph._model(graph._parameters.leaves, graph._observed(batch.obs))
-    columns = {key: torch.tensor(column) for key, column in graph._actions.columns(batch).items()}
-    return graph._actions.evaluate(heads, columns).log_probs[:, 0].numpy()
-
-
 @pytest.mark.parametrize(("name", "squash"), CASES)
 def test_B094_the_ratio_is_1_where_the_graph_itself_acted(name: str, squash: bool) -> None:
     graph, batch = sampled(PPO, ACTIONS[name], squash)
-    np.testing.assert_allclose(np.exp(log_probs(graph, batch) - batch[ACTION_LOGP]), 1.0, atol=1e-5)
+    np.testing.assert_allclose(np.exp(graph.log_probs(batch) - batch[ACTION_LOGP]), 1.0, atol=1e-5)
     stats = graph.learn(batch).stats
     assert stats["clip_fraction"] == 0.0 and abs(stats["kl"]) < 1e-10
 
@@ -188,7 +180,7 @@ def test_B094_the_ratio_is_exactly_1_for_the_rows_of_one_act(build: Build, name:
         {"obs": obs, **to_table("actions", out.actions), **out.extras},
         {"start": np.zeros(1, np.int64), "length": np.array([64])},
     )
-    assert (np.exp(log_probs(own, batch) - batch[ACTION_LOGP]) == 1.0).all()
+    assert (np.exp(own.log_probs(batch) - batch[ACTION_LOGP]) == 1.0).all()
 
 
 @pytest.mark.parametrize("graph", GRAPHS)

@@ -1,5 +1,6 @@
 """Small environments with known right answers, well behaved and not."""
 
+from rlcore.testing.environments.catch import Catch
 from rlcore.testing.environments.contexts import Contexts
 from rlcore.testing.environments.count import AliasingCount, AliasingCountEnv, Count, CountEnv, DictCountEnv
 from rlcore.testing.environments.drawn import Drawn
@@ -20,6 +21,7 @@ from rlcore.testing.environments.faulty import (
     WrongShapeCount,
     WrongShapeEnv,
 )
+from rlcore.testing.environments.memory import HiddenVelocityCartPole, RememberFirst
 from rlcore.testing.environments.scattered import Scattered, ScatteredCount
 from rlcore.testing.environments.two_agent import TwoAgentEnv
 
@@ -27,12 +29,14 @@ __all__ = [
     "AliasingCount",
     "AliasingCountEnv",
     "ArrayRewardEnv",
+    "Catch",
     "Contexts",
     "Count",
     "CountEnv",
     "DictCountEnv",
     "Drawn",
     "ExtraKeyEnv",
+    "HiddenVelocityCartPole",
     "InfoEnv",
     "MissingKeyEnv",
     "NaNCount",
@@ -42,6 +46,7 @@ __all__ = [
     "RaisingCount",
     "RaisingEnv",
     "RaisingResetEnv",
+    "RememberFirst",
     "ReversedKeysEnv",
     "Scattered",
     "ScatteredCount",

@@ -30,11 +30,12 @@ KEPT_SAMPLES = 2
 
 
 class AllReduceConfig(OptimizerConfig):
-    """Settings of ``allreduce``. Sizes count rows, or pieces for policies that learn from pieces."""
+    """Settings of ``allreduce``. Sizes are numbers of rows."""
 
     #: Passes over each round's samples.
     epochs: int = Field(1, ge=1)
-    #: Units of one update over all evaluators together; 0 is everything at once.
+    #: Of one update over all evaluators together; 0 is everything at once. Policies that learn from pieces take whole
+    #: ones, about as many rows.
     minibatch_size: int = Field(0, ge=0)
     seed: int = 0
 
@@ -117,7 +118,9 @@ class AllReduce(PolicyOptimizer):
         shares: list[dict[str, list[NDArray[np.int64]]]] = [{} for _ in infos]
         for policy_id in self.trains:
             counts = [self._count(policy_id, info) for info in infos]
-            parts = -(-sum(counts) // (self.config.minibatch_size or max(1, sum(counts))))
+            rows = sum(info.rows.get(policy_id, 0) for info in infos)
+            # Not more than somebody has units for: an update from nothing is none.
+            parts = min(-(-rows // (self.config.minibatch_size or max(1, rows))), max(counts))
             for share, count in zip(shares, counts, strict=True):
                 share[policy_id] = portions(count, max(1, parts), self._rng)
         updates = max(len(own) for share in shares for own in share.values())

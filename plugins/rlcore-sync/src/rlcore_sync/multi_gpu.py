@@ -21,13 +21,13 @@ from rlcore_sync.minibatches import shuffled
 
 
 class MultiGPUConfig(OptimizerConfig):
-    """Settings of ``multi_gpu``. Sizes count rows, or pieces for policies that learn from pieces."""
+    """Settings of ``multi_gpu``. Sizes are numbers of rows."""
 
     #: Passes over each batch.
     epochs: int = Field(1, ge=1)
-    #: Units of one update; 0 is the whole batch.
+    #: Of one update; 0 is the whole batch. Policies that learn from pieces take whole ones, about as many rows.
     minibatch_size: int = Field(0, ge=0)
-    #: Rows of one batch at the least: rounds are sampled until there are as many. 0 is one round.
+    #: Of one batch at the least: rounds are sampled until there are as many. 0 is one round.
     train_batch_size: int = Field(0, ge=0)
     #: Where the learner lives; several devices share each minibatch.
     devices: tuple[str, ...] = ("cpu",)
@@ -61,10 +61,10 @@ class MultiGPU(PolicyOptimizer):
         pinned = self.learner.pin(batch)
         stats, updates, learnt_rows, skipped = MeanStats(), 0, 0, self.learner.skipped_updates
         for policy_id, own in batch.items():
-            units_in_all = self.learner.graphs[policy_id].minibatch_unit.count(own)
+            rows = self.learner.graphs[policy_id].minibatch_unit.rows(own)
             stop = False
             for _ in range(self.config.epochs):
-                for units in shuffled(units_in_all, self.config.minibatch_size, self._rng):
+                for units in shuffled(rows, self.config.minibatch_size, self._rng):
                     output = self.learner.learn({policy_id: pinned[policy_id]}, {policy_id: units})[policy_id]
                     stats.add(policy_id, output.stats)
                     updates, learnt_rows, stop = updates + 1, learnt_rows + (output.rows or 0), output.stop

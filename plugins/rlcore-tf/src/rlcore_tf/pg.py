@@ -14,20 +14,21 @@ from pydantic import Field, FiniteFloat, PositiveFloat
 from rlcore.acting import (
     LOG_STD,
     ActorCriticActor,
+    Architecture,
     Distribution,
     FlatObs,
     ModelConfig,
     distribution_for,
-    init_actor_critic,
     mask_for,
     masked,
+    refuse_all_but_dense,
     remarks_on,
 )
 from rlcore.acting.actor import Postprocess
 from rlcore.acting.rho import returns_to_go
 from rlcore.batch import ACTION_LOGP, ADVANTAGES, SampleBatch
 from rlcore.columns import Columns
-from rlcore.errors import ConfigError, NonFiniteError, UserError
+from rlcore.errors import NonFiniteError, UserError
 from rlcore.model import BatchedModel
 from rlcore.optim import CLIP_EPSILON, Adam
 from rlcore.policy_graph import (
@@ -106,27 +107,20 @@ class PolicyGradient(PolicyGraph):
         devices: Sequence[str] = ("cpu",),
         model: BatchedModel | None = None,
     ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a recurrent model,
-        ``UserError`` for a device that is not there."""
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that it
+        does not have, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own = self.config
-        if own.model.lstm:
-            raise ConfigError("model: lstm is not supported by this policy")
+        architecture = Architecture.of(observation_space, action_space, own.model, squash=own.squash, value=False)
+        refuse_all_but_dense(own.model, architecture)
+        self._architecture = architecture
         self._flatten = FlatObs(observation_space, own.model.scale)
         self._distribution: Distribution = distribution_for(action_space, own.squash)
         self._mask = mask_for(observation_space, action_space)
         self._evaluation = counterpart(self._distribution)
         start(gpu=any(not device.startswith("cpu") for device in devices))
         self._device = device_name(tuple(devices))
-        weights = init_actor_critic(
-            observation_space,
-            action_space,
-            own.model,
-            rng,
-            squash=own.squash,
-            value=False,
-            log_std=own.initial_log_std,
-        )
+        weights = architecture.init(rng, log_std=own.initial_log_std)
         with tf.device(self._device):
             self._variables = variables(weights)
             self._optimizer = AdamVariables(self.update_rule_at(0), weights)
@@ -208,8 +202,8 @@ class PolicyGradient(PolicyGraph):
         return tf.concat([outputs, log_std], axis=1)
 
     def _policy(self, obs: Any) -> Any:
-        model = self.config.model
-        return mlp(self._variables, "policy", len(model.hidden), model.activation, obs)
+        own = self._architecture
+        return mlp(self._variables, "policy", len(own.hidden), own.activation, obs)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Adds the return to go of every row, and the advantages made of them."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.acting import Distribution, distribution_for, mask_for
 from rlcore.batch import ACTION_LOGP, ACTIONS, SampleBatch
 from rlcore.columns import Columns
-from rlcore.policy_graph import ActOutput, ActRows
+from rlcore.policy_graph import ActRows
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated, counterpart, without
 from rlcore_torch.model import Heads
@@ -41,8 +41,8 @@ class Actions:
 
     def choose(
         self, heads: Heads, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
-    ) -> ActOutput:
-        """Actions for observations ``[n, ...]``, with ``action_logp`` as the loss computes it.
+    ) -> tuple[Columns, dict[str, NDArray[Any]]]:
+        """Actions for observations ``[n, ...]``, and the columns beside them, ``action_logp`` as the loss computes it.
 
         ``NoLegalActionError`` where an action mask allows nothing.
         """
@@ -55,7 +55,7 @@ class Actions:
         actions, _, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         minibatch[ACTIONS] = torch.tensor(self._evaluation.taken(actions, extras), device=self._device)
         extras[ACTION_LOGP] = self.evaluate(heads, minibatch).log_probs[:, 0].cpu().numpy()
-        return ActOutput(actions, (), extras)
+        return actions, extras
 
     def columns(self, batch: SampleBatch) -> dict[str, NDArray[Any]]:
         """What ``evaluate`` reads of a batch: its actions and, where there are masks, what they forbid."""

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import Tensor
@@ -75,8 +75,31 @@ class Recording:
         return bool(totals.isfinite().all()) and not any(torch.equal(totals, seen) for seen in self.seen)
 
 
-class Differentiator:
+class Differentiate(Protocol):
     """Totals of a loss, and the gradients of their weighted sum."""
+
+    def __call__(
+        self, leaves: Sequence[Tensor], inputs: Inputs, coefficients: Tensor, in_loss: tuple[bool, ...]
+    ) -> Differentiated:
+        """``coefficients`` is ``[terms]``; ``in_loss`` says where it is not 0."""
+        ...
+
+
+class PlainDifferentiator(Differentiate):
+    """By autograd alone: for large networks, whose arithmetic is what takes the time, and for recurrent ones, which
+    come in as many shapes as there are batches."""
+
+    def __init__(self, totals: Totals) -> None:
+        self._totals = totals
+
+    def __call__(
+        self, leaves: Sequence[Tensor], inputs: Inputs, coefficients: Tensor, in_loss: tuple[bool, ...]
+    ) -> Differentiated:
+        return differentiate(self._totals, leaves, inputs, coefficients, in_loss)
+
+
+class Differentiator(Differentiate):
+    """By a recording where there is one."""
 
     def __init__(self, totals: Totals) -> None:
         self._totals = totals
@@ -93,7 +116,6 @@ class Differentiator:
     def __call__(
         self, leaves: Sequence[Tensor], inputs: Inputs, coefficients: Tensor, in_loss: tuple[bool, ...]
     ) -> Differentiated:
-        """``coefficients`` is ``[terms]``; ``in_loss`` says where it is not 0."""
         shapes = tuple([(name, tensor.shape, tensor.dtype) for name, tensor in inputs.items()])
         key = (in_loss, coefficients.device, shapes)
         tensors = (*leaves, *inputs.values(), coefficients)

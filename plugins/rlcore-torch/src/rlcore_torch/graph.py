@@ -14,21 +14,16 @@ from numpy.typing import NDArray
 from pydantic import Field, FiniteFloat, PositiveFloat
 from torch import Tensor
 
-from rlcore.acting import (
-    ActorCriticActor,
-    FlatObs,
-    ModelConfig,
-    actor_critic_shapes,
-    init_actor_critic,
-    remarks_on,
-)
+from rlcore.acting import ActorCriticActor, Architecture, ModelConfig, remarks_on, remarks_on_encoders
 from rlcore.acting.actor import Postprocess
-from rlcore.batch import LAST_VALUE, OBS, VF_PREDS, SampleBatch
+from rlcore.batch import ACTIONS, SampleBatch
 from rlcore.columns import Columns
-from rlcore.errors import ConfigError, NonFiniteError, UserError
+from rlcore.errors import NonFiniteError, UserError
 from rlcore.model import BatchedModel
 from rlcore.optim import UpdateRule, clip_factor
 from rlcore.policy_graph import (
+    PIECE,
+    ROW,
     Actor,
     ActOutput,
     ActRows,
@@ -41,19 +36,23 @@ from rlcore.policy_graph import (
     Progress,
     Remark,
     State,
+    Unit,
     Weights,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
 from rlcore_torch.actions import Actions
-from rlcore_torch.capture import Differentiator
-from rlcore_torch.columns import Minibatch, pin_columns, select
+from rlcore_torch.capture import Differentiate, Differentiator, PlainDifferentiator
+from rlcore_torch.columns import Minibatch
 from rlcore_torch.constants import Constants
 from rlcore_torch.devices import limit_threads, torch_devices
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.model import TwinMLP
+from rlcore_torch.forward import Forward
+from rlcore_torch.inference import Inference
+from rlcore_torch.models import model_for
 from rlcore_torch.optimizers import optimizer_for
 from rlcore_torch.parameters import FlatParameters, write
+from rlcore_torch.samples import PieceSamples, RowSamples, Samples
 
 
 class TorchConfig(GraphConfig):
@@ -94,7 +93,7 @@ class Backward(NamedTuple):
 
 
 class TorchPolicyGraph(PolicyGraph):
-    """A policy of separate multilayer perceptrons for actions and, with ``has_value``, values.
+    """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
 
     Subclasses give ``loss`` and ``coefficients``, ``update_rule``, ``rho`` and the names of the columns that the loss
     reads. With several devices each has a replica of the parameters and a share of every minibatch; gradients are added
@@ -115,38 +114,35 @@ class TorchPolicyGraph(PolicyGraph):
         devices: Sequence[str] = ("cpu",),
         model: BatchedModel | None = None,
     ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a recurrent model,
-        ``UserError`` for a device that is not there."""
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
+        them, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own, squash = self.config, self.config.squash
         self._env_steps = 0
-        if own.model.lstm:
-            raise ConfigError("model: lstm is not supported by this policy")
-        self._flatten = FlatObs(observation_space, own.model.scale)
         self._devices = torch_devices(devices)
         self._actions = Actions(observation_space, action_space, squash, self._devices[0])
-        shapes = actor_critic_shapes(observation_space, action_space, own.model, squash=squash, value=self.has_value)
-        self._model = TwinMLP(shapes, len(own.model.hidden), own.model.activation)
+        self._model = model_for(
+            observation_space, action_space, own.model, squash=squash, value=self.has_value, rng=rng
+        )
+        self.minibatch_unit: Unit = PIECE if self._model.recurrent else ROW
         self._replicas = [FlatParameters(self._model.layout, device) for device in self._devices]
         self._parameters = self._replicas[0]
         limit_threads(self._devices, len(self._parameters.values))
         self._optimizer = optimizer_for(self.update_rule(), self._parameters)
-        self._names = frozenset(shapes)
         # Arrays of the weights' shapes that take no memory.
-        self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
+        self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in self._model.shapes.items()}
+        self._names = frozenset(self._shapes)
         self._constants = Constants()
-        self._differentiate = Differentiator(self._totals)
-        self._load(
-            init_actor_critic(
-                observation_space,
-                action_space,
-                own.model,
-                rng,
-                squash=squash,
-                value=self.has_value,
-                log_std=own.initial_log_std,
-            )
-        )
+        self._forward = Forward(self._model, own.model.precision)
+        self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
+        self._differentiate = self._differentiator()
+        self._load(self._model.init(rng, own.initial_log_std))
+
+    def _differentiator(self) -> Differentiate:
+        if self.config.model.compile:
+            return PlainDifferentiator(torch.compile(self._totals))
+        recorded = self._model.recordable and self.config.model.precision == "float32"
+        return Differentiator(self._totals) if recorded else PlainDifferentiator(self._totals)
 
     @classmethod
     def remarks(
@@ -156,7 +152,8 @@ class TorchPolicyGraph(PolicyGraph):
         config: GraphConfig,
     ) -> list[Remark]:
         assert isinstance(config, TorchConfig)
-        return remarks_on(observation_space, config.model.scale)
+        model = config.model
+        return [*remarks_on(observation_space, model.scale), *remarks_on_encoders(observation_space, model)]
 
     # -- what a policy graph of this package gives
 
@@ -197,7 +194,9 @@ class TorchPolicyGraph(PolicyGraph):
 
     # -- acting
 
-    @torch.inference_mode()
+    def initial_state(self, n: int) -> State:
+        return self._model.initial_state(n)
+
     def act(
         self,
         obs: Columns,
@@ -211,66 +210,61 @@ class TorchPolicyGraph(PolicyGraph):
 
         ``NoLegalActionError`` where an action mask allows nothing.
         """
-        heads = self._model(self._parameters.leaves, self._observed(obs))
-        return self._actions.choose(heads, obs, rows, explore, rng)
+        return self._inference.act(obs, state, rows, explore, rng)
 
-    @torch.inference_mode()
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        heads = self._model(self._parameters.leaves, self._observed(batch.obs))
-        columns = self._actions.columns(batch)
-        minibatch = {name: torch.tensor(column, device=self._devices[0]) for name, column in columns.items()}
-        return self._actions.evaluate(heads, minibatch).log_probs[:, 0].cpu().numpy()
+        return self._inference.log_probs(batch)
 
-    def _observed(self, obs: Columns) -> Tensor:
-        return torch.tensor(self._flatten(obs), device=self._devices[0])
-
-    @torch.inference_mode()
-    def values(self, obs: Columns) -> NDArray[np.float32]:
+    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
-        values = self._model(self._parameters.leaves, self._observed(obs)).values
-        if values is None:
+        if not self.has_value:
             raise UserError(f"{type(self).__name__} has no value network")
-        return values[:, 0].cpu().numpy()
+        return self._inference.values(obs, state)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho."""
-        if self.has_value:
-            batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs)})
-            batch = batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs)})
-        return self.rho()(batch)
+        return self.rho()(self._inference.with_values(batch) if self.has_value else batch)
 
-    def actor(self) -> Actor:
-        """The same policy in numpy."""
+    def actor(self) -> Actor | None:
+        """The same policy in numpy; None for a custom model, convolutions and other precisions, which torch has to
+        compute."""
+        own = self.config
+        if own.model.custom is not None or own.model.precision != "float32":
+            return None
+        if Architecture.of(self.observation_space, self.action_space, own.model, squash=own.squash).encoders:
+            return None
         return ActorCriticActor(
             self.observation_space,
             self.action_space,
-            self.config.model,
+            own.model,
             self.get_weights(),
-            squash=self.config.squash,
+            squash=own.squash,
             value=self.has_value,
             rho=self.rho(),
         )
 
     # -- learning
 
-    def pin(self, batch: SampleBatch) -> Pinned[list[Minibatch]]:
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
         """Copies of the columns that the loss reads, on every device."""
         columns = {name: batch[name] for name in self.loss_columns()}
-        columns[OBS] = self._flatten(batch.obs)
+        columns |= self._model.columns(batch.obs)
         columns |= self._actions.columns(batch)
-        return Pinned(pin_columns(columns, self._devices), len(batch))
+        if self._model.recurrent:
+            return Pinned(PieceSamples(columns, self._devices, batch), len(batch))
+        return Pinned(RowSamples(columns, self._devices), len(batch))
 
     def learn(
-        self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None = None
+        self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> LearnOutput:
         """One update; where the loss or a gradient is not finite nothing changes."""
         found = self._backward(batch, units)
         if found.finite:
             self._update(found.norm)
-        return LearnOutput(found.stats, stop=self.stops(found.stats), skipped=not found.finite)
+        return LearnOutput(found.stats, stop=self.stops(found.stats), skipped=not found.finite, rows=found.rows)
 
     def gradients(
-        self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None = None
+        self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
         found = self._backward(batch, units)
         gradients = self._parameters.arrays(self._parameters.gradients)
@@ -289,11 +283,11 @@ class TorchPolicyGraph(PolicyGraph):
             raise NonFiniteError("a gradient is NaN or infinite")
         self._update(norm)
 
-    def _backward(self, batch: SampleBatch | Pinned[list[Minibatch]], units: NDArray[np.int64] | None) -> Backward:
+    def _backward(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None) -> Backward:
         """Leaves the gradients of the loss, averaged over the rows, in the first replica."""
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
-        minibatches = select(pinned.held, units)
-        rows = sum(len(minibatch[OBS]) for minibatch in minibatches)
+        minibatches = pinned.held.minibatches(units)
+        rows = sum(len(minibatch[ACTIONS]) for minibatch in minibatches)
         if rows == 0:
             raise UserError("there is no sample to learn from")
         self.prepare(minibatches)
@@ -325,7 +319,7 @@ class TorchPolicyGraph(PolicyGraph):
 
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         """The terms of the loss, ``[terms]``; no gradient flows through those that are not ``in_loss``."""
-        heads = self._model(leaves, inputs[OBS])
+        heads = self._forward(leaves, inputs)
         terms = self.loss(self._actions.evaluate(heads, inputs), heads.values, inputs)
         totals = [terms[name] for name in self.coefficients()]
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
@@ -383,7 +377,7 @@ class TorchPolicyGraph(PolicyGraph):
 
     @property
     def trainable(self) -> frozenset[str]:
-        return self._names
+        return self._names - self._model.constant
 
     def get_state(self) -> dict[str, Any]:
         """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""

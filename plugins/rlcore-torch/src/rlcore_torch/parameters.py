@@ -23,14 +23,14 @@ from rlcore.policy_graph import Weights
 class Leaf:
     """A tensor that a model computes with: the canonical weights ``names``, each of ``shape``, one after the other.
 
-    ``view`` is the leaf's own shape, of as many elements as all of them together. With ``transposed`` it is the
-    transpose of a single matrix.
+    ``view`` is the leaf's own shape, of as many elements as all of them together. With ``axes`` it is that of a single
+    weight with its axes in that order: ``(1, 0)`` is the transpose of a matrix.
     """
 
     names: tuple[str, ...]
     shape: tuple[int, ...]
     view: tuple[int, ...]
-    transposed: bool = False
+    axes: tuple[int, ...] | None = None
 
     @property
     def size(self) -> int:
@@ -71,7 +71,8 @@ class FlatParameters:
             size = math.prod(leaf.shape)
             for name in leaf.names:
                 part = flat[offset : offset + size]
-                views[name] = part.view(leaf.view).t() if leaf.transposed else part.view(leaf.shape)
+                view = part.view(leaf.shape if leaf.axes is None else leaf.view)
+                views[name] = view if leaf.axes is None else _canonical(view, leaf.axes)
                 offset += size
         return views
 
@@ -85,6 +86,11 @@ class FlatParameters:
             return {name: np.ascontiguousarray(view.numpy()) for name, view in copies.items()}
         views = self.named(flat.detach())
         return {name: np.array(views[name].cpu().numpy(), order="C") for name in names}
+
+
+def _canonical(view: Tensor, axes: tuple[int, ...]) -> Tensor:
+    """The inverse of ``permute(axes)``."""
+    return view.permute([axes.index(axis) for axis in range(len(axes))])
 
 
 def write(views: Mapping[str, Tensor], arrays: Mapping[str, np.ndarray]) -> None:

@@ -1,0 +1,236 @@
+"""CustomModel: a ``torch.nn.Module`` of the user's own in the place of the networks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.func import functional_call
+from torch.nn import functional
+
+from rlcore import registry
+from rlcore.acting import LOG_STD, FlatObs, ModelConfig, distribution_for, orthogonal
+from rlcore.acting.masks import is_mask
+from rlcore.acting.refusals import refusal
+from rlcore.acting.scaling import scales
+from rlcore.batch import OBS
+from rlcore.columns import Columns, column_name, leaf_spaces
+from rlcore.errors import ConfigError
+from rlcore.policy_graph import State, Weights
+from rlcore_torch.columns import Minibatch
+from rlcore_torch.model import Heads, Model
+from rlcore_torch.parameters import Leaf
+from rlcore_torch.sequences import BATCH_SIZES, state_of
+
+#: What the names of the module's own weights begin with.
+PREFIX = "model."
+#: Rows of the trial that shows what the module puts out.
+_TRIAL_ROWS = 2
+
+
+class CustomModel(Model):
+    """The module that ``build(observation_space, **settings)`` gives, and last layers for actions and values.
+
+    The module is called as ``module(obs, state)`` and gives ``(head inputs [n, k], values [n] or None, state)``. Its
+    ``obs`` is float32 ``[n, ...]``, of a nested space ``{leaf: [n, ...]}``: images and what ``model.scale`` names are
+    scaled, Discrete and MultiDiscrete parts one-hot, and action masks left out. ``state`` is a tuple of tensors
+    ``[n, ...]``, empty unless the module has a method ``initial_state(n)`` that gives the one to begin with; a row's
+    state then comes from the row before. Where it gives no values, a last layer makes them of the head inputs.
+
+    Its parameters are learnt. Its buffers are kept with the weights and stay as they are, those of whole numbers apart,
+    and it is in evaluation mode: nothing is dropped, and statistics do not move.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        model: ModelConfig,
+        *,
+        squash: bool,
+        value: bool,
+        rng: np.random.Generator,
+    ) -> None:
+        """``ConfigError`` where ``model.custom`` leads to nothing of the kind."""
+        assert model.custom is not None
+        self._path = model.custom
+        self._inputs = _inputs(observation_space, model.scale)
+        self._module = _build(model.custom, observation_space, model.settings, seed=int(rng.integers(2**31)))
+        self._given: Weights = {
+            f"{PREFIX}{name}": tensor.detach().numpy().copy()
+            for name, tensor in [*self._module.named_parameters(), *self._module.named_buffers()]
+            if tensor.is_floating_point()
+        }
+        self.constant = frozenset(
+            f"{PREFIX}{name}" for name, tensor in self._module.named_buffers() if tensor.is_floating_point()
+        )
+        self._whole = {
+            name: tensor.clone() for name, tensor in self._module.named_buffers() if not tensor.is_floating_point()
+        }
+        self._state = self._initial(1)
+        self.recurrent = bool(self._state)
+        width, own_values = self._trial()
+        self.values_while_acting = value
+        distribution = distribution_for(action_space, squash)
+        self._heads: dict[str, tuple[int, ...]] = {
+            "policy.out.weight": (width, distribution.outputs),
+            "policy.out.bias": (distribution.outputs,),
+        }
+        if distribution.free:
+            self._heads[LOG_STD] = (distribution.free,)
+        self._value = value
+        if value and not own_values:
+            self._heads |= {"value.out.weight": (width, 1), "value.out.bias": (1,)}
+        self.layout = [
+            *(Leaf((name,), array.shape, array.shape) for name, array in self._given.items()),
+            *(
+                Leaf((name,), shape, shape[::-1], (1, 0)) if len(shape) == 2 else Leaf((name,), shape, shape)
+                for name, shape in self._heads.items()
+            ),
+        ]
+
+    def init(self, rng: np.random.Generator, log_std: float) -> Weights:
+        weights = {name: array.copy() for name, array in self._given.items()}
+        for name, shape in self._heads.items():
+            if len(shape) == 2:
+                weights[name] = orthogonal(*shape, 0.01 if name.startswith("policy") else 1.0, rng)
+            else:
+                weights[name] = np.full(shape, log_std if name == LOG_STD else 0.0, np.float32)
+        return weights
+
+    def columns(self, obs: Columns) -> dict[str, NDArray[Any]]:
+        arrays = obs if isinstance(obs, dict) else {"": obs}
+        return {
+            column_name(OBS, leaf): reader({leaf: arrays[leaf]} if leaf else arrays[leaf]).reshape(-1, *shape)
+            for leaf, (reader, shape) in self._inputs.items()
+        }
+
+    def initial_state(self, n: int) -> State:
+        return tuple(part.detach().numpy() for part in self._initial(n)) if self.recurrent else ()
+
+    def __call__(self, leaves: Sequence[Tensor], inputs: Minibatch) -> Heads:
+        weights = dict(zip([leaf.names[0] for leaf in self.layout], leaves, strict=True))
+        # Buffers are copies: a module may write into its own.
+        own = {
+            name[len(PREFIX) :]: tensor.detach().clone() if name in self.constant else tensor
+            for name, tensor in weights.items()
+            if name.startswith(PREFIX)
+        }
+        own |= {name: tensor.to(leaves[0].device, copy=True) for name, tensor in self._whole.items()}
+        columns = {leaf: inputs[column_name(OBS, leaf)] for leaf in self._inputs}
+        if self.recurrent:
+            features, values, state = self._steps(own, columns, state_of(inputs), inputs[BATCH_SIZES].tolist())
+        else:
+            features, values, state = self._call(own, columns, ())
+        if self._value and values is None:
+            values = functional.linear(features, weights["value.out.weight"], weights["value.out.bias"])
+        policy = functional.linear(features, weights["policy.out.weight"], weights["policy.out.bias"])
+        return Heads(
+            policy, weights.get(LOG_STD), values.reshape(-1, 1) if self._value and values is not None else None, state
+        )
+
+    def _steps(
+        self, own: Mapping[str, Tensor], columns: Mapping[str, Tensor], state: tuple[Tensor, ...], sizes: Sequence[int]
+    ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
+        """One step of packed rows after the other."""
+        features: list[Tensor] = []
+        values: list[Tensor] = []
+        ended: list[tuple[Tensor, ...]] = []
+        start = 0
+        for size in sizes:
+            ended.insert(0, tuple(part[size:] for part in state))
+            step = {leaf: column[start : start + size] for leaf, column in columns.items()}
+            found, value, state = self._call(own, step, tuple(part[:size] for part in state))
+            features.append(found)
+            values += [] if value is None else [value.reshape(-1, 1)]
+            start += size
+        # Pieces end from the last to the first.
+        last = tuple(torch.cat(parts) for parts in zip(state, *ended, strict=True))
+        return torch.cat(features), torch.cat(values) if values else None, last
+
+    def _call(
+        self, own: Mapping[str, Tensor], columns: Mapping[str, Tensor], state: tuple[Tensor, ...]
+    ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
+        obs = columns[""] if columns.keys() == {""} else dict(columns)
+        found: tuple[Tensor, Tensor | None, tuple[Tensor, ...]] = functional_call(self._module, dict(own), (obs, state))
+        return found
+
+    def _initial(self, n: int) -> tuple[Tensor, ...]:
+        method = getattr(self._module, "initial_state", None)
+        state = () if method is None else method(n)
+        if not isinstance(state, tuple) or not all(isinstance(part, Tensor) and len(part) == n for part in state):
+            raise ConfigError(f"model.custom: initial_state({n}) of {self._path} gives no tuple of tensors [{n}, ...]")
+        return state
+
+    def _trial(self) -> tuple[int, bool]:
+        """How many head inputs it gives, and whether it gives values."""
+        columns = {leaf: torch.zeros(_TRIAL_ROWS, *shape) for leaf, (_, shape) in self._inputs.items()}
+        state, expected = self._initial(_TRIAL_ROWS), "(head inputs [n, k], values [n] or None, state)"
+        try:
+            with torch.no_grad():
+                found = self._module(columns[""] if columns.keys() == {""} else columns, state)
+        except Exception as error:
+            raise ConfigError(
+                f"model.custom: {self._path} fails on {_TRIAL_ROWS} observations: {_cause(error)}"
+            ) from error
+        if not isinstance(found, tuple) or len(found) != 3:
+            raise ConfigError(f"model.custom: {self._path} has to give {expected}, not {type(found).__name__}")
+        features, values, after = found
+        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != _TRIAL_ROWS:
+            raise ConfigError(f"model.custom: the head inputs of {self._path} are {_shown(features)}, expected [n, k]")
+        if values is not None and (not isinstance(values, Tensor) or values.numel() != _TRIAL_ROWS):
+            raise ConfigError(f"model.custom: the values of {self._path} are {_shown(values)}, expected [n] or None")
+        if not isinstance(after, tuple) or [part.shape for part in after] != [part.shape for part in state]:
+            raise ConfigError(f"model.custom: {self._path} gives a state unlike the one that it was given")
+        return int(features.shape[1]), values is not None
+
+
+def _shown(value: object) -> str:
+    return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__
+
+
+def _cause(error: Exception) -> str:
+    """On one line."""
+    return " ".join(f"{type(error).__name__}: {error}".split())
+
+
+def _build(path: str, space: gymnasium.Space[Any], settings: Mapping[str, Any], seed: int) -> torch.nn.Module:
+    build = registry.import_object(path)
+    if not callable(build):
+        raise ConfigError(f"model.custom: {path} is no function or class")
+    # Modules draw their first weights from torch's own generator.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        try:
+            module = build(space, **settings)
+        except TypeError as error:
+            raise ConfigError(f"model.custom: {path} does not take model.settings: {_cause(error)}") from error
+        except Exception as error:
+            raise ConfigError(f"model.custom: {path} fails: {_cause(error)}") from error
+    if not isinstance(module, torch.nn.Module):
+        raise ConfigError(f"model.custom: {path} gave {type(module).__name__}, expected a torch.nn.Module")
+    return module.eval()
+
+
+def _inputs(
+    space: gymnasium.Space[Any], scale: Mapping[str, bool]
+) -> dict[str, tuple[FlatObs, tuple[int, ...]]]:
+    """For each part of the observation what reads it, and the shape that it has for the module."""
+    scales(space, scale)  # says what is wrong with it
+    inputs = {}
+    for leaf, child in leaf_spaces(space).items():
+        if is_mask(leaf):
+            continue
+        alone = gymnasium.spaces.Dict({leaf: child}) if leaf else child
+        key = leaf or "obs"
+        reader = FlatObs(alone, {key: scale[key]} if key in scale else {})
+        shape = child.shape if isinstance(child, gymnasium.spaces.Box | gymnasium.spaces.MultiBinary) else None
+        inputs[leaf] = reader, (reader.size,) if shape is None else tuple(shape)
+    if not inputs:
+        raise refusal("observation", "", space)
+    return inputs

@@ -1,0 +1,96 @@
+"""Inference: a policy graph's networks used forward only, for acting, values and log-probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.batch import LAST_VALUE, VF_PREDS, SampleBatch
+from rlcore.columns import Columns, length, take
+from rlcore.policy_graph import ActOutput, ActRows, State
+from rlcore_torch.actions import Actions
+from rlcore_torch.columns import Minibatch, pin_columns
+from rlcore_torch.forward import Forward
+from rlcore_torch.model import Heads, Model
+from rlcore_torch.parameters import FlatParameters
+from rlcore_torch.sequences import pack, packing, with_state
+
+#: Rows that are computed at once where there are many: of images every layer takes megabytes.
+ROWS_AT_ONCE = 2048
+
+
+class Inference:
+    """Reads ``parameters`` as they are when it is called."""
+
+    def __init__(self, model: Model, forward: Forward, actions: Actions, parameters: FlatParameters) -> None:
+        self._model = model
+        self._forward = forward
+        self._actions = actions
+        self._parameters = parameters
+        self._device = parameters.values.device
+
+    @torch.inference_mode()
+    def act(
+        self, obs: Columns, state: State, rows: ActRows | None, explore: bool, rng: np.random.Generator
+    ) -> ActOutput:
+        """Actions for observations ``[n, ...]``; with their values where those come along."""
+        heads = self._step(obs, state)
+        actions, extras = self._actions.choose(heads, obs, rows, explore, rng)
+        if self._model.values_while_acting:
+            extras[VF_PREDS] = _column(heads.values)
+        return ActOutput(actions, tuple([part.cpu().numpy() for part in heads.state]), extras)
+
+    @torch.inference_mode()
+    def values(self, obs: Columns, state: State) -> NDArray[np.float32]:
+        """float32 ``[n]``, of observations ``[n, ...]`` with the recurrent states before them."""
+        parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, max(length(obs), 1), ROWS_AT_ONCE)]
+        found = [_column(self._step(take(obs, part), tuple([own[part] for own in state])).values) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found)
+
+    @torch.inference_mode()
+    def with_values(self, batch: SampleBatch) -> SampleBatch:
+        """``batch`` with row ``vf_preds``, unless acting has added it, and cut ``last_value``."""
+        if VF_PREDS not in batch:
+            whole = self._by_row(batch, {}, lambda heads, _: heads.values) if self._model.recurrent else None
+            batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs, ()) if whole is None else whole})
+        return batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs, batch.last_state())})
+
+    @torch.inference_mode()
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        """Of the action of each row, float32 ``[N]``."""
+        columns = self._actions.columns(batch)
+        return self._by_row(batch, columns, lambda heads, inputs: self._actions.evaluate(heads, inputs).log_probs)
+
+    def _step(self, obs: Columns, state: State) -> Heads:
+        """Of rows that each stand for one step of a piece of their own."""
+        columns = self._model.columns(obs)
+        inputs = {name: torch.tensor(column, device=self._device) for name, column in columns.items()}
+        if self._model.recurrent:
+            inputs = with_state(inputs, state, np.array([length(obs)]))
+        return self._forward(self._parameters.leaves, inputs)
+
+    def _by_row(
+        self,
+        batch: SampleBatch,
+        columns: Mapping[str, NDArray[Any]],
+        compute: Callable[[Heads, Minibatch], Tensor | None],
+    ) -> NDArray[np.float32]:
+        """What ``compute`` finds for each row, ``[n, 1]``, as ``[N]`` in the batch's order."""
+        (inputs,) = pin_columns({**self._model.columns(batch.obs), **columns}, [self._device])
+        if not self._model.recurrent:
+            return _column(compute(self._forward(self._parameters.leaves, inputs), inputs))
+        packed = packing(batch, np.arange(batch.pieces))
+        inputs = pack(inputs, packed, batch.state_in())
+        found = np.empty(len(batch), np.float32)
+        found[packed.rows] = _column(compute(self._forward(self._parameters.leaves, inputs), inputs))
+        return found
+
+
+def _column(values: Tensor | None) -> NDArray[np.float32]:
+    assert values is not None
+    return np.asarray(values[:, 0].cpu().numpy())
