@@ -9,7 +9,7 @@ SHELL := /bin/bash
 ifeq ($(MAKELEVEL),0)
 MAKEFLAGS += --jobs=2
 endif
-.PHONY: help install demo test lint unit learning docs bench clean
+.PHONY: help install demo test lint unit learning docs space-table bench clean
 
 # The first of these that runs and is new enough; the pinned versions are tested with 3.11.
 PYTHON ?= $(firstword $(foreach python,python3.11 python3.12 python3.13 python3,$(shell \
@@ -44,6 +44,7 @@ help:
 	@echo 'make lint      ruff and mypy'
 	@echo 'make learning  the long tests: training to learnt policies, compiling'
 	@echo 'make docs      the documentation, into site/'
+	@echo 'make space-table  runs every algorithm in every space and writes docs/space-table.md, in some minutes'
 	@echo 'make bench     ours beside Stable-Baselines3 and a plain torch loop, in .venv-bench'
 	@echo 'make clean     removes the environments and everything built'
 
@@ -115,6 +116,11 @@ learning: $(VENV)/.all
 docs: export NO_MKDOCS_2_WARNING = 1
 docs: $(VENV)/.all
 	$(BIN)/mkdocs build --strict --quiet
+
+space-table: export OMP_NUM_THREADS = 1
+space-table: export PYTHONPATH = tests
+space-table: $(VENV)/.all
+	$(BIN)/python -m support.space_table docs/space-table.md
 
 bench: export OMP_NUM_THREADS = 1
 bench: $(BENCH)/.all

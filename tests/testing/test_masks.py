@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from rlcore.testing import LinearPG
 from rlcore.testing.environments import Drawn
 from rlcore.testing.environments.masks import choice_sizes, flags, forbidden
 from rlcore.testing.kit.env import check_env
+from rlcore.testing.kit.policy import check_policy_graph
 
 OBS = Box(-1.0, 1.0, (2,))
 HANDS = Dict({"left": Discrete(3), "right": Discrete(2), "force": Box(-1.0, 1.0, (1,))})
@@ -61,3 +64,12 @@ def test_a_mask_that_allows_nothing_cannot_be_drawn() -> None:
     nothing = Box(0, 0, (3,), np.int8)
     with pytest.raises(ValueError, match="the mask has 3 flags, the actions 4 options"):
         Drawn(Dict({"action_mask": nothing}), Discrete(4)).reset(0)
+
+
+def test_numbers_without_an_axis_are_elements_of_their_space() -> None:
+    point = Box(-1.0, 1.0, (), np.float32)
+    settings = {"observation_space": Dict({"level": point, "n": Discrete(3)}), "action_space": Dict({"go": point})}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        check_env(Drawn, settings, polls=30)
+        check_policy_graph(LinearPG, spaces=[(settings["observation_space"], settings["action_space"])])

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from support.spaces import ACTIONS, SQUASHED, samples
 
 from rlcore.acting import distribution_for
-from rlcore.batch import SampleBatch
+from rlcore.batch import ACTION_LOGP, SampleBatch
 from rlcore.columns import Columns, to_table
 from rlcore.errors import BatchError, NoLegalActionError
 from rlcore_tf import PolicyGradient
@@ -84,6 +84,25 @@ def test_it_agrees_with_its_actor_and_with_torch_pg(
         theirs.learn(batch)
     assert_close(ours.get_weights(), theirs.get_weights())
     assert ours.traces == 3
+
+
+@pytest.mark.parametrize(
+    ("observation_space", "action_space", "config"),
+    [*CASES, *[pytest.param(FEATURES, ACTIONS[name], {"squash": name in SQUASHED}, id=name) for name in ACTIONS]],
+)
+@pytest.mark.parametrize("explore", [True, False])
+def test_B094_the_ratio_is_exactly_1_for_the_rows_of_one_act(
+    observation_space: Any, action_space: Any, config: dict[str, Any], explore: bool
+) -> None:
+    ours = make(PolicyGradient, observation_space, action_space, **config)
+    obs = observations(observation_space, 64)
+    out = ours.act(obs, explore=explore, rng=np.random.default_rng(0))
+    batch = SampleBatch(
+        {**to_table("obs", obs), **to_table("actions", out.actions), **out.extras},
+        {"start": np.zeros(1, np.int64), "length": np.array([64])},
+    )
+    assert (np.exp(ours.log_probs(batch) - batch[ACTION_LOGP]) == 1.0).all()
+    assert out.extras[ACTION_LOGP].dtype == np.float32
 
 
 def test_B104_a_mask_that_allows_nothing() -> None:

@@ -14,7 +14,7 @@ from rlcore.acting.masks import is_mask
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
 from rlcore.testing.environments.masks import allow_something, flags, forbidden
-from rlcore.testing.environments.steps import check_groups, check_sent, seed_bits
+from rlcore.testing.environments.steps import check_groups, check_sent, elements, seed_bits
 
 #: How likely a step is to end an episode, by termination and by truncation.
 TERMINATES, TRUNCATES = 0.08, 0.06
@@ -88,7 +88,7 @@ class Drawn(BatchedEnv):
     def _check(self, chosen: Columns) -> None:
         leaves = chosen if isinstance(chosen, dict) else {"": chosen}
         for leaf, space in self._actions.items():
-            bad = [action for action in leaves[leaf] if not space.contains(action)]
+            bad = [action for action in elements(leaves[leaf]) if not space.contains(action)]
             if bad:
                 raise ValueError(f"{self.name}: action {bad[0]} is not in {space}")
         for slot in range(self.num_slots if self._masked else 0):

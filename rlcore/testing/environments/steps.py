@@ -85,6 +85,11 @@ def check_sent(name: str, expected: NDArray[Any], slots: NDArray[Any], actions: 
         raise ValueError(f"{name}: slots {expected.tolist()} wait for an action, not {np.asarray(slots).tolist()}")
 
 
+def elements(array: NDArray[Any]) -> list[NDArray[Any]]:
+    """The rows of ``array``, arrays even where they have no axis: to a Box, numpy's scalars are no elements."""
+    return [array[row, ...] for row in range(len(array))]
+
+
 def noise(seed: NDArray[np.uint64], *counters: Array) -> NDArray[np.uint64]:
     """Pseudo-random uint64 that depend on nothing but the arguments, which broadcast.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -176,21 +176,30 @@ class PolicyGradient(PolicyGraph):
     ) -> ActOutput:
         """Actions for ``[n, ...]`` observations, drawn by the kernel from what TensorFlow computes.
 
-        ``NoLegalActionError`` where an action mask allows nothing.
+        ``action_logp`` is TensorFlow's, to the last bit that of ``log_probs``. ``NoLegalActionError`` where an action
+        mask allows nothing.
         """
         with tf.device(self._device):
-            params = self._outputs(tf.constant(self._flatten(obs))).numpy()
-        params = masked(self._distribution, self._mask, params, obs, rows)
-        drawn = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
-        return ActOutput(drawn.actions, (), {**drawn.extras, ACTION_LOGP: drawn.logp})
+            outputs = self._outputs(tf.constant(self._flatten(obs)))
+        params = masked(self._distribution, self._mask, outputs.numpy(), obs, rows)
+        actions, _, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
+        return ActOutput(actions, (), {**extras, ACTION_LOGP: self._log_probs(outputs, obs, actions, extras)})
 
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
         with tf.device(self._device):
-            outputs = self._policy(tf.constant(self._flatten(batch.obs)))
+            outputs = self._outputs(tf.constant(self._flatten(batch.obs)))
+        return self._log_probs(outputs, batch.obs, batch.actions, batch.rows)
+
+    def _log_probs(
+        self, outputs: Any, obs: Columns, actions: Columns, extras: Mapping[str, NDArray[Any]]
+    ) -> NDArray[np.float32]:
+        """Of actions and what was drawn beside them, by what ``_outputs`` gives for their observations."""
+        with tf.device(self._device):
+            logits = outputs[:, : self._distribution.outputs]
             if self._mask is not None:
-                outputs = without(outputs, tf.constant(self._forbidden(batch.obs, len(batch))))
-            taken = tf.constant(self._evaluation.taken(batch.actions, batch.rows))
-            evaluated = self._evaluation.evaluate(outputs, self._variables.get(LOG_STD), taken)
+                logits = without(logits, tf.constant(self._forbidden(obs, len(logits))))
+            taken = tf.constant(self._evaluation.taken(actions, extras))
+            evaluated = self._evaluation.evaluate(logits, self._variables.get(LOG_STD), taken)
         log_probs: NDArray[np.float32] = evaluated.log_probs.numpy()
         return log_probs
 

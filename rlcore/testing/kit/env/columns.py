@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import leaf_spaces
 from rlcore.env import BatchedEnv, StepBatch
+from rlcore.testing.environments.steps import elements
 from rlcore.testing.kit.env.lab import EnvLab
 from rlcore.testing.kit.env.play import PATIENCE, Player, answer, copied_step, leaves_of, some
 from rlcore.testing.kit.report import Fault
@@ -150,7 +151,7 @@ def _outside(array: NDArray[Any], space: gymnasium.Space[Any]) -> str | None:
         return f"has rows of shape {array.shape[1:]}, expected {shape}"
     if array.dtype != space.dtype:
         return f"is {array.dtype}, expected {space.dtype}"
-    for row in array:
+    for row in elements(array):
         if not space.contains(row):
             with np.printoptions(threshold=8, edgeitems=3, precision=5):
                 return f"holds {' '.join(str(row).split())}, which is not in {space}"

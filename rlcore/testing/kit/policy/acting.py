@@ -14,6 +14,7 @@ from rlcore.batch import ACTION_LOGP
 from rlcore.columns import Array, Columns, take
 from rlcore.policy_graph import ActOutput
 from rlcore.testing.environments.masks import flags, forbidden
+from rlcore.testing.environments.steps import elements
 from rlcore.testing.kit.policy.lab import GraphLab, generator, rows_of
 from rlcore.testing.kit.report import Fault, Untested
 from rlcore.testing.kit.trees import array_leaves, copied, difference, shared_with
@@ -64,7 +65,7 @@ def actions_fit_the_environment(lab: GraphLab) -> Iterator[Fault]:
     for explore in (True, False):
         actions = _leaves(to_env(lab.act(lab.template, 32, explore=explore).actions, lab.action_space))
         for leaf, space in lab.action_leaves().items():
-            bad = [action for action in actions[leaf] if not space.contains(action)]
+            bad = [action for action in elements(actions[leaf]) if not space.contains(action)]
             if bad:
                 yield Fault(
                     f"the environment would get {bad[0]}, which is not in {space}",
