@@ -4,7 +4,8 @@
 
 The bare loops step Gymnasium's and ALE's own vector environments and take the action that a plain ``torch.nn`` network
 rates highest. rlcore draws from the policy, notes log-probabilities and values, records every step and makes advantages
-of them. Contestants take turns on one core; the ratios are medians over the turns. The goal: at least 0.9 of the bare loop.
+of them. Contestants take turns on one core; the ratios are medians over the turns. The goal: at least 0.9 of the bare
+loop.
 """
 
 from __future__ import annotations
