@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from rlcore.acting import Architecture, ModelConfig
 from rlcore.acting.convolutions import impala, nature
 from rlcore.acting.images import image_of
+from rlcore.batch import SampleBatch
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.environments import Drawn
@@ -334,3 +335,29 @@ def test_a_uint8_image_of_255_and_the_same_in_floats_are_seen_alike(build: Build
     unit = build(PPO, observation_space=Box(0.0, 1.0, (36, 36, 1), np.float32), model={"encoder": "nature"})
     obs = images(36, 36, 1)
     np.testing.assert_allclose(whole.values(obs), unit.values(obs.astype(np.float32) / 255), rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("space", [pixels(36, 44, 3), VECTOR], ids=["image", "vector"])
+def test_mirrored_observations_are_read_as_they_are(build: Build, space: Any) -> None:
+    own = build(PPO, observation_space=space)
+    rng = np.random.default_rng(0)
+    obs = rng.uniform(space.low, space.high, (3, *space.shape)).astype(space.dtype)
+    mirrored = np.flip(obs, axis=-1)
+    np.testing.assert_array_equal(own.values(mirrored), own.values(mirrored.copy()))
+    assert (own.values(mirrored) != own.values(obs)).all()
+    out = own.act(mirrored, rng=rng)
+    zeros = np.zeros(3, np.float32)
+    batch = SampleBatch(
+        {"obs": mirrored, "actions": out.actions, **out.extras, "advantages": zeros + 1, "value_targets": zeros},
+        {"start": np.array([0]), "length": np.array([3])},
+    )
+    assert not own.learn(batch).skipped
+
+
+@pytest.mark.parametrize(
+    "shape", [(36, 44, 3), (2, 36, 40, 3), (2, 44, 36, 3), (2, 3, 36, 44), (1, 2, 36, 44, 3)], ids=str
+)
+def test_B110_images_of_another_shape_are_refused(build: Build, shape: tuple[int, ...]) -> None:
+    own = build(PPO, observation_space=pixels(36, 44, 3))
+    with pytest.raises(ValueError, match=r"expected \[n, 36, 44, 3\]"):
+        own.act(np.zeros(shape, np.uint8), rng=np.random.default_rng(0))

@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 import rlcore
 from rlcore.batch import SampleBatch, concat
+from rlcore.errors import UserError
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PIECE
 from rlcore.sampling.collect import Episodes, Fragment
@@ -95,6 +96,23 @@ def test_a_step_of_the_graph_is_a_step_of_the_actor(build: Build, shared: bool) 
         np.testing.assert_allclose(own.values(obs, state), actor.values(obs, state), atol=1e-6)
         np.testing.assert_allclose(own.values(obs, state), ours.extras["vf_preds"], atol=1e-6)
         state = ours.state
+
+
+@pytest.mark.parametrize("acts", ["graph", "actor"])
+def test_a_state_that_does_not_fit_is_refused(build: Build, acts: str) -> None:
+    recurrent_one, plain = (build(PPO, observation_space=VECTOR, model={"lstm": lstm}) for lstm in (3, 0))
+    policy, other = (own if acts == "graph" else own.actor() for own in (recurrent_one, plain))
+    obs, rng = np.zeros((2, 4), np.float32), np.random.default_rng(0)
+    message = r"a recurrent state of 4 parts \[2, \.\.\.\] with 2 observations, not "
+    for state in ((), policy.initial_state(3), policy.initial_state(2)[:3]):
+        for call in (partial(policy.act, rng=rng), policy.values):
+            with pytest.raises(UserError, match=message):
+                call(obs, state)
+    with pytest.raises(UserError, match=r"no recurrent state with 2 observations, not \[2, 3\]"):
+        other.act(obs, policy.initial_state(2)[:1], rng=rng)
+    for n in (0, 1, 2):
+        out = policy.act(obs[:n], policy.initial_state(n), rng=rng)
+        assert len(out.actions) == n and [len(part) for part in out.state] == [n] * 4
 
 
 @each_space
