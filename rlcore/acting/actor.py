@@ -16,6 +16,7 @@ from rlcore.acting.masks import mask_for, masked
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.products import distribution_for
+from rlcore.acting.states import check_state
 from rlcore.batch import ACTION_LOGP, LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import UserError
@@ -54,6 +55,7 @@ class ActorCriticActor:
     ) -> None:
         self._architecture = Architecture.of(observation_space, action_space, model, squash=squash, value=value)
         refuse_encoders(self._architecture)
+        self._state_parts = len(self._architecture.state_sizes)
         self.lookahead = lookahead
         self._model = model
         self._squash = squash
@@ -93,9 +95,11 @@ class ActorCriticActor:
     ) -> ActOutput:
         """Actions for observations ``[n, ...]``; without ``explore`` the mode of the distribution.
 
-        ``NoLegalActionError`` where an action mask allows nothing.
+        ``NoLegalActionError`` where an action mask allows nothing, ``UserError`` for a state that does not fit.
         """
-        outputs, values, state = self._networks(self._flatten(obs), state)
+        x = self._flatten(obs)
+        check_state(state, self._state_parts, len(x))
+        outputs, values, state = self._networks(x, state)
         params = masked(self._distribution, self._mask, self._with_log_std(outputs), obs, rows)
         actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         extras[ACTION_LOGP] = logp
@@ -119,7 +123,9 @@ class ActorCriticActor:
         """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
         if not self._value:
             raise UserError("this actor has no value network")
-        return self._networks.values(self._flatten(obs), state)
+        x = self._flatten(obs)
+        check_state(state, self._state_parts, len(x))
+        return self._networks.values(x, state)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Adds ``vf_preds`` and ``last_value`` where there is a value network, then applies rho."""

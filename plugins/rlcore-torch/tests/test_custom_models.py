@@ -101,6 +101,20 @@ class Statistics(nn.Module):
         return self.layer(self.drop(self.norm(obs))) + self.seen + self.calls, None, state
 
 
+class Tied(nn.Module):
+    """Two layers share a matrix, a third is not to be learnt, and one number is no vector."""
+
+    def __init__(self, space: Box) -> None:
+        super().__init__()
+        self.one, self.two, self.frozen = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.two.weight = self.one.weight
+        self.frozen.requires_grad_(False)
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, obs: Tensor, state: tuple[Tensor, ...]) -> Any:
+        return self.frozen(torch.tanh(self.two(self.one(obs)))) * self.scale, None, state
+
+
 class Parts(nn.Module):
     """Reads a nested observation by its leaves."""
 
@@ -148,7 +162,7 @@ class Wrong(nn.Module):
 def module(monkeypatch: pytest.MonkeyPatch) -> None:
     """The classes above as a module on the Python path."""
     own = ModuleType("own_models")
-    for thing in (Plain, Critic, Sums, Cell, Statistics, Parts, Wrong):
+    for thing in (Plain, Critic, Sums, Cell, Statistics, Tied, Parts, Wrong):
         setattr(own, thing.__name__, thing)
     vars(own).update(number=3, not_a_module=lambda space: "text", nested=lambda space, **more: Plain(space, **more))
     monkeypatch.setitem(sys.modules, "own_models", own)
@@ -269,7 +283,40 @@ def test_B119_buffers_stay_and_nothing_is_dropped(build: Build) -> None:
     after = own.get_weights()
     assert all((after[name] == before[name]).all() for name in buffers)
     assert (after["model.norm.weight"] != before["model.norm.weight"]).any()
-    assert not any(own.gradients(batch).gradients[name].any() for name in buffers)
+    assert own.gradients(batch).gradients.keys() == own.trainable
+
+
+def test_parameters_that_require_no_gradient_stay_and_shared_ones_are_one(build: Build) -> None:
+    own = custom(build, PPO, "Tied")
+    before = own.get_weights()
+    assert {name for name in before if name.startswith("model.")} == {
+        "model.one.weight",
+        "model.one.bias",
+        "model.two.bias",
+        "model.frozen.weight",
+        "model.frozen.bias",
+        "model.scale",
+    }
+    batch = sampled(own)
+    gradients = own.gradients(batch).gradients
+    own.apply_gradients(gradients)
+    own.learn(batch)
+    moved = {name for name, array in own.get_weights().items() if (array != before[name]).any()}
+    assert moved == own.trainable == set(gradients) == set(before) - {"model.frozen.weight", "model.frozen.bias"}
+    with pytest.raises(UserError, match=r"unknown weights model\.frozen\.bias"):
+        own.apply_gradients({**gradients, "model.frozen.bias": before["model.frozen.bias"]})
+
+
+def test_B088_states_go_on_exactly(build: Build) -> None:
+    for name in ("Tied", "Statistics", "Cell"):
+        one, other = custom(build, PPO, name), custom(build, PPO, name, seed=3)
+        batch = sampled(one)
+        one.learn(batch)
+        other.set_state(one.get_state())
+        for own in (one, other):
+            own.learn(batch)
+        first, second = one.get_weights(), other.get_weights()
+        assert all(first[weight].tobytes() == second[weight].tobytes() for weight in first), name
 
 
 def test_parts_of_an_observation_come_by_name(build: Build) -> None:
@@ -356,7 +403,7 @@ def config_of(name: str, **more: Any) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", ["Plain", "Cell"])
+@pytest.mark.parametrize("name", ["Plain", "Cell", "Tied"])
 def test_B088_a_run_goes_on_exactly_where_its_code_is_trusted(name: str, tmp_path: Path) -> None:
     with Trainer(config_of(name)) as trainer:
         for _ in range(2):

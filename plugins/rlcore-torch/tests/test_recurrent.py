@@ -15,10 +15,11 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 import rlcore
 from rlcore.batch import SampleBatch, concat
+from rlcore.errors import UserError
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PIECE
 from rlcore.sampling.collect import Episodes, Fragment
-from rlcore.testing.environments import Count, Drawn
+from rlcore.testing.environments import Count, Drawn, ScatteredCount
 from rlcore.trainer import Trainer
 from rlcore_torch import A3C, PPO, PolicyGradient
 
@@ -97,6 +98,23 @@ def test_a_step_of_the_graph_is_a_step_of_the_actor(build: Build, shared: bool) 
         state = ours.state
 
 
+@pytest.mark.parametrize("acts", ["graph", "actor"])
+def test_a_state_that_does_not_fit_is_refused(build: Build, acts: str) -> None:
+    recurrent_one, plain = (build(PPO, observation_space=VECTOR, model={"lstm": lstm}) for lstm in (3, 0))
+    policy, other = (own if acts == "graph" else own.actor() for own in (recurrent_one, plain))
+    obs, rng = np.zeros((2, 4), np.float32), np.random.default_rng(0)
+    message = r"a recurrent state of 4 parts \[2, \.\.\.\] with 2 observations, not "
+    for state in ((), policy.initial_state(3), policy.initial_state(2)[:3]):
+        for call in (partial(policy.act, rng=rng), policy.values):
+            with pytest.raises(UserError, match=message):
+                call(obs, state)
+    with pytest.raises(UserError, match=r"no recurrent state with 2 observations, not \[2, 3\]"):
+        other.act(obs, policy.initial_state(2)[:1], rng=rng)
+    for n in (0, 1, 2):
+        out = policy.act(obs[:n], policy.initial_state(n), rng=rng)
+        assert len(out.actions) == n and [len(part) for part in out.state] == [n] * 4
+
+
 @each_space
 @shared_or_not
 def test_B131_replayed_numbers_are_those_of_the_rollout(build: Build, space: str, shared: bool) -> None:
@@ -138,6 +156,18 @@ def test_B125_a_graph_begins_every_episode_with_the_initial_state(build: Build, 
             assert (part.any(axis=1) == (starts == 1)).all()
         for t in range(2):
             assert np.ptp(batch["vf_preds"][batch["t"] == t]) < 1e-6
+
+
+def test_memory_is_kept_apart_where_slots_come_as_they_like(build: Build) -> None:
+    own = build(PPO, Discrete(2), observation_space=Box(-np.inf, np.inf, (1,)), model={"lstm": 6})
+    evaluator = PolicyEvaluator(env=ScatteredCount, graph=own.actor(), num_envs=3, collect=Fragment(7), rng=0)
+    values: dict[int, set[float]] = {}
+    for _ in range(3):
+        batch = evaluator.sample()
+        np.testing.assert_allclose(own.log_probs(batch), batch["action_logp"], atol=1e-6)
+        for t, value in zip(batch["t"].tolist(), batch["vf_preds"].tolist(), strict=True):
+            values.setdefault(t, set()).add(round(value, 5))
+    assert [len(values[t]) for t in range(3)] == [1, 1, 1] and len(set.union(*values.values())) == 3
 
 
 def test_the_last_value_of_a_piece_remembers_it(build: Build) -> None:
@@ -256,6 +286,20 @@ CONFIG: dict[str, Any] = {
     "seed": 5,
     "stop": {"iteration": 99},
 }
+
+
+@pytest.mark.parametrize("optimizer", ["multi_gpu", "allreduce"])
+def test_runs_with_evaluation_filters_and_several_evaluators(optimizer: str) -> None:
+    changes = {
+        "optimizer": {"name": optimizer, "minibatch_size": 10, "epochs": 2},
+        "evaluators": {"envs": 2, "fragment": 9, "count": 2},
+        "runtime": "inline",
+        "filter": "mean_std",
+        "evaluation": {"every_env_steps": 36, "episodes": 2},
+    }
+    with Trainer({**CONFIG, **changes}) as trainer:
+        rows = [trainer.step() for _ in range(2)]
+    assert all(row["evaluation_episodes"] == 2 and np.isfinite(row["loss"]) for row in rows)
 
 
 @pytest.mark.parametrize(

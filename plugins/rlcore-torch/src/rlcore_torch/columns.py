@@ -16,9 +16,14 @@ Minibatch = dict[str, Tensor]
 
 def pin_columns(columns: Mapping[str, NDArray[Any]], devices: Sequence[torch.device]) -> list[Minibatch]:
     """Copies of ``columns`` on each device; vectors ``[n]`` become columns ``[n, 1]``."""
-    # torch.tensor copies: the arrays may be read-only, or belong to a sampler that goes on filling them.
     shaped = {name: array[:, None] if array.ndim == 1 else array for name, array in columns.items()}
-    return [{name: torch.tensor(array, device=device) for name, array in shaped.items()} for device in devices]
+    return [{name: copied(array, device) for name, array in shaped.items()} for device in devices]
+
+
+def copied(array: NDArray[Any], device: torch.device) -> Tensor:
+    """A copy: the array may be read-only, or belong to a sampler that goes on filling it."""
+    # torch reads no array that runs backwards through memory, as a mirrored image does.
+    return torch.tensor(array if array.flags.c_contiguous else np.ascontiguousarray(array), device=device)
 
 
 def select(pinned: Sequence[Minibatch], units: NDArray[np.int64] | None) -> list[Minibatch]:

@@ -42,8 +42,8 @@ class CustomModel(Model):
     ``[n, ...]``, empty unless the module has a method ``initial_state(n)`` that gives the one to begin with; a row's
     state then comes from the row before. Where it gives no values, a last layer makes them of the head inputs.
 
-    Its parameters are learnt. Its buffers are kept with the weights and stay as they are, those of whole numbers apart,
-    and it is in evaluation mode: nothing is dropped, and statistics do not move.
+    Its parameters are learnt, unless they require no gradient. Its buffers are kept with the weights, those of whole
+    numbers apart, and stay as they are. It is in evaluation mode: nothing is dropped, and statistics do not move.
     """
 
     def __init__(
@@ -66,9 +66,10 @@ class CustomModel(Model):
             for name, tensor in [*self._module.named_parameters(), *self._module.named_buffers()]
             if tensor.is_floating_point()
         }
-        self.constant = frozenset(
-            f"{PREFIX}{name}" for name, tensor in self._module.named_buffers() if tensor.is_floating_point()
-        )
+        buffers = {f"{PREFIX}{name}" for name, _ in self._module.named_buffers()}
+        frozen = {f"{PREFIX}{name}" for name, tensor in self._module.named_parameters() if not tensor.requires_grad}
+        self._buffers = buffers & set(self._given)
+        self.constant = frozenset(self._buffers | (frozen & set(self._given)))
         self._whole = {
             name: tensor.clone() for name, tensor in self._module.named_buffers() if not tensor.is_floating_point()
         }
@@ -115,12 +116,7 @@ class CustomModel(Model):
 
     def __call__(self, leaves: Sequence[Tensor], inputs: Minibatch) -> Heads:
         weights = dict(zip([leaf.names[0] for leaf in self.layout], leaves, strict=True))
-        # Buffers are copies: a module may write into its own.
-        own = {
-            name[len(PREFIX) :]: tensor.detach().clone() if name in self.constant else tensor
-            for name, tensor in weights.items()
-            if name.startswith(PREFIX)
-        }
+        own = {name[len(PREFIX) :]: self._held(name, weights[name]) for name in self._given}
         own |= {name: tensor.to(leaves[0].device, copy=True) for name, tensor in self._whole.items()}
         columns = {leaf: inputs[column_name(OBS, leaf)] for leaf in self._inputs}
         if self.recurrent:
@@ -133,6 +129,11 @@ class CustomModel(Model):
         return Heads(
             policy, weights.get(LOG_STD), values.reshape(-1, 1) if self._value and values is not None else None, state
         )
+
+    def _held(self, name: str, tensor: Tensor) -> Tensor:
+        if name in self._buffers:
+            return tensor.detach().clone()  # as a module may write into its buffers
+        return tensor.detach() if name in self.constant else tensor
 
     def _steps(
         self, own: Mapping[str, Tensor], columns: Mapping[str, Tensor], state: tuple[Tensor, ...], sizes: Sequence[int]

@@ -132,6 +132,7 @@ class TorchPolicyGraph(PolicyGraph):
         # Arrays of the weights' shapes that take no memory.
         self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in self._model.shapes.items()}
         self._names = frozenset(self._shapes)
+        self._trainable = self._names - self._model.constant
         self._constants = Constants()
         self._forward = Forward(self._model, own.model.precision)
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
@@ -267,14 +268,14 @@ class TorchPolicyGraph(PolicyGraph):
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
         found = self._backward(batch, units)
-        gradients = self._parameters.arrays(self._parameters.gradients)
+        gradients = self._parameters.arrays(self._parameters.gradients, self._chosen(self._trainable))
         return GradientOutput(gradients, found.rows, found.stats, stop=self.stops(found.stats))
 
     def apply_gradients(self, gradients: Weights) -> None:
-        """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
+        """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights(self._shapes, gradients)
-        missing = sorted(self._names - set(gradients))
+        check_weights({name: self._shapes[name] for name in self._trainable}, gradients)
+        missing = sorted(self._trainable - set(gradients))
         if missing:
             raise UserError(f"gradients are missing for {', '.join(missing)}")
         write(self._parameters.weight_gradients, gradients)
@@ -359,9 +360,11 @@ class TorchPolicyGraph(PolicyGraph):
         self._env_steps = progress.env_steps
 
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
-        # Where all are asked for by name they are copied together.
-        chosen = None if names is None or names == self._names else sorted(names)
-        return self._parameters.arrays(self._parameters.values, chosen)
+        return self._parameters.arrays(self._parameters.values, None if names is None else self._chosen(names))
+
+    def _chosen(self, names: frozenset[str]) -> list[str] | None:
+        """None for all of them, which are copied together."""
+        return None if names == self._names else sorted(names)
 
     def set_weights(self, weights: Weights) -> None:
         check_weights(self._shapes, weights)
@@ -377,7 +380,7 @@ class TorchPolicyGraph(PolicyGraph):
 
     @property
     def trainable(self) -> frozenset[str]:
-        return self._names - self._model.constant
+        return self._trainable
 
     def get_state(self) -> dict[str, Any]:
         """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""

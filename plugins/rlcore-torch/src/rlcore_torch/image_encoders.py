@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
@@ -21,6 +23,13 @@ class EncodedImage:
         self._encoder = encoder
         # One number for all pixels is read without a tensor.
         self._low, self._width = (None, None) if scale is None else (_number(scale.low), _number(scale.width))
+
+    def read(self, leaf: str, array: NDArray[Any]) -> NDArray[Any]:
+        """``array``. ``ValueError`` where it is not ``[n, *shape]``."""
+        shape = self._image.shape
+        if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+            raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
+        return array
 
     def pixels(self, raw: Tensor, dtype: torch.dtype) -> Tensor:
         """Raw images ``[n, *shape]`` scaled, ``[n, channels, height, width]``."""

@@ -10,11 +10,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore.acting.states import check_state
 from rlcore.batch import LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, length, take
 from rlcore.policy_graph import ActOutput, ActRows, State
 from rlcore_torch.actions import Actions
-from rlcore_torch.columns import Minibatch, pin_columns
+from rlcore_torch.columns import Minibatch, copied, pin_columns
 from rlcore_torch.forward import Forward
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.parameters import FlatParameters
@@ -33,6 +34,7 @@ class Inference:
         self._actions = actions
         self._parameters = parameters
         self._device = parameters.values.device
+        self._state_parts = len(model.initial_state(1))
 
     @torch.inference_mode()
     def act(
@@ -67,9 +69,10 @@ class Inference:
         return self._by_row(batch, columns, lambda heads, inputs: self._actions.evaluate(heads, inputs).log_probs)
 
     def _step(self, obs: Columns, state: State) -> Heads:
-        """Of rows that each stand for one step of a piece of their own."""
+        """Of rows that each stand for one step of a piece of their own. ``UserError`` for a state that does not fit."""
+        check_state(state, self._state_parts, length(obs))
         columns = self._model.columns(obs)
-        inputs = {name: torch.tensor(column, device=self._device) for name, column in columns.items()}
+        inputs = {name: copied(column, self._device) for name, column in columns.items()}
         if self._model.recurrent:
             inputs = with_state(inputs, state, np.array([length(obs)]))
         return self._forward(self._parameters.leaves, inputs)

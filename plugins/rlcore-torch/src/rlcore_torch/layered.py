@@ -59,8 +59,8 @@ class LayeredModel(Model):
 
     def columns(self, obs: Columns) -> dict[str, NDArray[Any]]:
         columns = {} if not self._flat.size else {OBS: self._flat(obs)}
-        for leaf in self._images:
-            columns[column_name(IMAGE, leaf)] = obs[leaf] if isinstance(obs, dict) else obs
+        for leaf, image in self._images.items():
+            columns[column_name(IMAGE, leaf)] = image.read(leaf, obs[leaf] if isinstance(obs, dict) else obs)
         return columns
 
     def __call__(self, leaves: Sequence[Tensor], inputs: Minibatch) -> Heads:

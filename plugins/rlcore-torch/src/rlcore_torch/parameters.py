@@ -83,7 +83,7 @@ class FlatParameters:
         """
         if names is None:
             copies = self.named(flat.detach().cpu().clone())
-            return {name: np.ascontiguousarray(view.numpy()) for name, view in copies.items()}
+            return {name: np.asarray(view.numpy(), order="C") for name, view in copies.items()}
         views = self.named(flat.detach())
         return {name: np.array(views[name].cpu().numpy(), order="C") for name in names}
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlcore.batch import LENGTH, START, STATE_IN, SampleBatch
 from rlcore.policy_graph import State
-from rlcore_torch.columns import Minibatch
+from rlcore_torch.columns import Minibatch, copied
 
 #: The number of pieces that have a row at each step, int64 ``[steps]``, not increasing; on the host.
 BATCH_SIZES = "batch_sizes"
@@ -50,7 +50,7 @@ def pack(columns: Minibatch, packed: Packing, state: Sequence[NDArray[np.float32
 def with_state(inputs: Minibatch, state: State, batch_sizes: NDArray[np.int64]) -> Minibatch:
     """``inputs`` in packed order, with the recurrent state ``[pieces, ...]`` before the first row of each piece."""
     device = next(iter(inputs.values())).device
-    parts = {f"{STATE_IN}.{i}": torch.tensor(part, device=device) for i, part in enumerate(state)}
+    parts = {f"{STATE_IN}.{i}": copied(part, device) for i, part in enumerate(state)}
     return {**inputs, **parts, BATCH_SIZES: torch.from_numpy(batch_sizes)}
 
 
