@@ -20,6 +20,9 @@ from rlcore.sampling.reward_filters import REWARD_STATISTICS
 #: What an evaluator asks for where it is a worker of its own.
 EVALUATOR_RESOURCES = Resources(cpus=1.0)
 
+#: Seconds that evaluators get to close their environments.
+CLOSING_S = 2.0
+
 #: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
 #: many in a step has been left unread by one beside it.
 READER_LIMIT = 256
@@ -84,9 +87,9 @@ class EvaluatorSet:
         self._runtime = runtime
         self.local = local
         self.local_samples = not builders
-        self.handles: list[Handle] = [
-            runtime.spawn(build, EVALUATOR_RESOURCES) for build in (builders or [lambda: local])
-        ]
+        self.handles: list[Handle] = (
+            [runtime.spawn(build, EVALUATOR_RESOURCES) for build in builders] if builders else [runtime.local(local)]
+        )
         self._readers: list[SampleReader] = []
         self._version = 0
         self._filters = copy.deepcopy(local.filters)
@@ -180,7 +183,9 @@ class EvaluatorSet:
         self._runtime.get([handle.submit("set_state", own) for handle, own in pairs])
 
     def close(self) -> None:
-        """Ends the evaluators."""
+        """Ends the evaluators, which get a moment to close their environments; may be called twice."""
+        closing = [handle.submit("close") for handle in self.handles]
+        self._runtime.wait(closing, len(closing), CLOSING_S)
         for handle in self.handles:
             self._runtime.kill(handle)
         if not self.local_samples:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from rlcore import registry
-from rlcore.config import EvaluatorSettings, RunConfig
+from rlcore.config import EvaluatorSettings, RunConfig, RuntimeSettings
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvSource, build_env
 from rlcore.episode_events import EpisodeEvents
 from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
-from rlcore.evaluator_set import EvaluatorSet
+from rlcore.evaluator_set import EVALUATOR_RESOURCES, EvaluatorSet
 from rlcore.hooks import Hooks
 from rlcore.policy_evaluator import PolicyEvaluator, filtered_space
 from rlcore.policy_graph import Actor, GraphSpec
@@ -25,7 +25,8 @@ from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spa
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
-from rlcore.runtime.base import Runtime
+from rlcore.runtime.base import Demand, Runtime
+from rlcore.runtime_choice import runtime_config
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import FILTERS, leaf_filters
@@ -95,16 +96,22 @@ def _build_around(
     specs = {policy_id: spec for policy_id, (spec, _) in begun.items()}
     actors = {policy_id: actor for policy_id, (_, actor) in begun.items()}
     maker = EvaluatorMaker(config, policy_of, specs, actors, hooks.for_workers())
-    runtime = registry.load("runtime", config.runtime or "inline")()
-    evaluators = _start_evaluators(maker, config.evaluators, runtime, env)
+    runtime = start_runtime(config.runtime)
     try:
+        evaluators = _start_evaluators(maker, config.evaluators, runtime, env)
         optimizers = _build_optimizers(run, evaluators, runtime)
+        if starts:
+            evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     except BaseException:
-        evaluators.close()
+        runtime.close()
         raise
-    if starts:
-        evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     return Parts(runtime, spaces, actors, evaluators, optimizers, Evaluation(maker.for_evaluation, config.seed))
+
+
+def start_runtime(settings: RuntimeSettings) -> Runtime:
+    """The runtime that a config names. ``UserError`` where it cannot be had, such as a cluster that does not answer."""
+    runtime = registry.load("runtime", settings.name or "inline")
+    return runtime(runtime_config(settings))
 
 
 def _seen(spaces: Spaces, filter_name: str) -> Spaces:
@@ -199,6 +206,7 @@ def _start_evaluators(
 ) -> EvaluatorSet:
     if not settings.count:
         return EvaluatorSet(runtime, maker.sampler(0, env))
+    runtime.require([Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)])
     builders = [functools.partial(maker.sampler, i) for i in range(settings.count)]
     return EvaluatorSet(runtime, maker.idle(env), builders)
 

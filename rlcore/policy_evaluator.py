@@ -130,6 +130,18 @@ class PolicyEvaluator:
         self._samples = self._kept = 0
         self._recent: dict[int, _RecentSample] = {}
 
+    @classmethod
+    def remote(cls, **same: Any) -> Any:
+        """The same thing as a Ray actor: its handle, whose methods are called as ``handle.sample.remote()``.
+
+        Takes the arguments of the class; ``env`` and ``graph`` may be classes and functions of a script. Where this
+        process is not connected to Ray, a Ray of its own is started until it ends. Within the runtimes of rlcore,
+        evaluators are spawned by an ``EvaluatorSet`` instead.
+        """
+        from rlcore.runtime.ray.evaluator import remote_evaluator
+
+        return remote_evaluator(cls, same)
+
     def _make_sampler(self, index: int, explore: bool) -> ColumnarSampler | GeneralSampler:
         if self.env.lockstep and len(self._roles) == 1:
             (role,) = self._roles.values()

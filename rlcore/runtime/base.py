@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 Ref = Any
 
@@ -17,6 +19,21 @@ class Resources:
     cpus: float = 0.0
     gpus: float = 0.0
     custom: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Demand:
+    """So many workers that need ``each``, and the dotted key of the setting that asks for them."""
+
+    setting: str
+    count: int
+    each: Resources
+
+
+class RuntimeConfig(BaseModel):
+    """Base of every ``Runtime.Config``: the settings beside ``runtime.name``. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Handle(Protocol):
@@ -31,11 +48,26 @@ class Handle(Protocol):
 
 
 class Runtime(ABC):
-    """Runs workers. Optimizers call this and nothing below it; nothing reads a clock but ``now()``."""
+    """Runs workers. Optimizers call this and nothing below it; nothing reads a clock but ``now()``.
+
+    Made from an instance of its ``Config``, or without arguments.
+    """
+
+    Config: ClassVar[type[RuntimeConfig]] = RuntimeConfig
+
+    def __init__(self, config: RuntimeConfig | None = None) -> None:
+        """Gets ready to spawn. ``UserError`` where that is not possible."""
+
+    def require(self, demands: Sequence[Demand]) -> None:
+        """Raises ``ConfigError``, with the setting to change, where ``demands`` are more than there ever will be."""
 
     @abstractmethod
     def spawn(self, build: Callable[[], Any], resources: Resources = Resources()) -> Handle:
         """Starts a worker around the object that ``build()`` (picklable) returns."""
+
+    def local(self, worker: Any) -> Handle:
+        """A handle on an object of this process itself, for whoever works in the driver."""
+        return self.spawn(lambda: worker)
 
     @abstractmethod
     def get(self, refs: Any) -> Any:

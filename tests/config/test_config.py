@@ -62,7 +62,7 @@ SAMPLES: dict[str, Any] = {
     "checkpoints.best": False,
     "checkpoints.replay": False,
     "resources.learner_gpus": 1,
-    "runtime": "inline",
+    "runtime.name": "inline",
     "seed": 12,
     "stop": {"any_row_key": -3.5},
 }
