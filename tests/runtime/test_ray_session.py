@@ -111,6 +111,12 @@ def test_a_cluster_that_runs_already_is_used_and_left_running(local_ray: str, tm
     import ray
 
     assert ray.cluster_resources()["CPU"] == 2
+    with program(RLCORE, "resume", "run", "--stop", "iteration=3", "--runtime", "inline", cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+    assert json.loads(out)["env_steps"] == 480, err
+    with program(RLCORE, "resume", "run", "--stop", "iteration=4", "--address", "127.0.0.1:1", cwd=tmp_path) as run:
+        _, err = run.process.communicate(timeout=PATIENCE)
+    assert err.startswith("error: runtime.address: no Ray cluster answers at 127.0.0.1:1: ")
 
 
 def test_a_cluster_with_a_token_says_so(local_ray: str, tmp_path: Path) -> None:
@@ -128,7 +134,7 @@ def test_ctrl_c_leaves_a_checkpoint_and_no_process(tmp_path: Path) -> None:
         # Nothing that was started for the run can be reached from elsewhere, nor without its token.
         assert run.listens_on() <= {"0100007F", "0000000000000000FFFF00000100007F"}
         # The driver, Ray's head, its node and the two agents of that, two workers.
-        assert len(run.pids()) == 7
+        assert len(run.running()) == 7
         # As a terminal does: to all of the foreground's processes.
         os.killpg(run.process.pid, signal.SIGINT)
         out, err = run.process.communicate(timeout=PATIENCE)

@@ -5,35 +5,53 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-#: A variable that a program passes on to all processes that it starts.
-MARK = "RLCORE_TEST_MARK"
+#: A process by its number and the time at which it started: numbers are used again.
+Process = tuple[int, str]
 
 
 class Program:
-    """A running Python program and the processes that it has started, whoever their parents are now."""
+    """A running Python program and all processes that it has started, also those that it is not the parent of."""
 
     def __init__(self, code: str, *arguments: object, cwd: Path, **environment: str) -> None:
-        self.mark = uuid.uuid4().hex
         self.process = subprocess.Popen(
             [sys.executable, "-c", code, *map(str, arguments)],
             cwd=cwd,
-            env={**os.environ, **environment, MARK: self.mark},
+            env={**os.environ, **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
         )
+        self._seen: set[Process] = {(self.process.pid, _status(self.process.pid)["start"])}
+        self._over = threading.Event()
+        self._watch = threading.Thread(target=self._look, daemon=True)
+        self._watch.start()
 
-    def pids(self) -> list[int]:
+    def _look(self) -> None:
+        while not self._over.wait(0.05):
+            self._note()
+
+    def _note(self) -> None:
+        """Adds the children of those that are known: a process may outlive its parent, but is seen before."""
+        running = {pid: _status(pid) for pid in (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())}
+        while True:
+            known = {pid for pid, start in self._seen if running.get(pid, {}).get("start") == start}
+            found = {(pid, one["start"]) for pid, one in running.items() if one and int(one["parent"]) in known}
+            if found <= self._seen:
+                return
+            self._seen |= found
+
+    def running(self) -> list[int]:
         """The processes that run because of it, itself included."""
-        wanted = f"{MARK}={self.mark}".encode()
-        return [pid for pid in _all_pids() if wanted in _environment(pid) and not _has_ended(pid)]
+        self._note()
+        now = ((pid, start, _status(pid)) for pid, start in self._seen.copy())
+        return [pid for pid, start, one in now if one.get("start") == start and one["state"] != "Z"]
 
     def left(self, seconds: float = 15.0, *, but: tuple[str, ...] = ()) -> list[str]:
         """The command lines of the processes that are still there after so many seconds, or earlier none.
@@ -46,11 +64,11 @@ class Program:
         return found
 
     def _commands(self, but: tuple[str, ...]) -> list[str]:
-        return [command for pid in self.pids() if not (command := _command(pid)).startswith(but)]
+        return [command for pid in self.running() if not (command := _command(pid)).startswith(but)]
 
     def listens_on(self) -> set[str]:
         """The addresses on which its processes listen, as the kernel writes them: ``0100007F`` is the loopback."""
-        inodes = {inode for pid in self.pids() for inode in _sockets(pid)}
+        inodes = {inode for pid in self.running() for inode in _sockets(pid)}
         found = set()
         for table in ("/proc/net/tcp", "/proc/net/tcp6"):
             for line in Path(table).read_text().splitlines()[1:]:
@@ -67,6 +85,14 @@ class Program:
             assert time.monotonic() < end, f"no {there} in time"
             time.sleep(0.02)
 
+    def end(self) -> None:
+        """Ends it, if it still runs."""
+        self._over.set()
+        self._watch.join()
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
 
 @contextmanager
 def program(code: str, *arguments: object, cwd: Path, **environment: str) -> Iterator[Program]:
@@ -75,27 +101,16 @@ def program(code: str, *arguments: object, cwd: Path, **environment: str) -> Ite
     try:
         yield started
     finally:
-        if started.process.poll() is None:
-            started.process.kill()
-            started.process.communicate()
+        started.end()
 
 
-def _all_pids() -> list[int]:
-    return [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-
-
-def _environment(pid: int) -> list[bytes]:
+def _status(pid: int) -> dict[str, str]:
+    """State, parent and time of start; empty for a process that is gone."""
     try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return []
-
-
-def _has_ended(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+        return {}
+    return {"state": fields[0], "parent": fields[1], "start": fields[19]}
 
 
 def _command(pid: int) -> str:
