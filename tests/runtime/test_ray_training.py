@@ -15,7 +15,7 @@ from support.workers import Sampling
 
 import rlcore
 from rlcore.errors import ConfigError, EnvError
-from rlcore.parts import EvaluatorMaker
+from rlcore.evaluator_maker import EvaluatorMaker
 from rlcore.resolve import resolve
 from rlcore.runtime.base import Runtime
 from rlcore.testing.environments import CountEnv

@@ -39,7 +39,8 @@ class Program:
 
     def _note(self) -> None:
         """Adds the children of those that are known: a process may outlive its parent, but is seen before."""
-        running = {pid: _status(pid) for pid in (int(one.name) for one in Path("/proc").iterdir() if one.name.isdigit())}
+        pids = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        running = {pid: _status(pid) for pid in pids}
         while True:
             known = {pid for pid, start in self._seen if running.get(pid, {}).get("start") == start}
             found = {(pid, one["start"]) for pid, one in running.items() if one and int(one["parent"]) in known}

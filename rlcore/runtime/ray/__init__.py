@@ -15,7 +15,20 @@ module                subject
 
 from __future__ import annotations
 
-from rlcore.runtime.ray.runtime import RayRuntime
-from rlcore.runtime.ray.session import RayConfig
+import importlib
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["RayConfig", "RayRuntime"]
+if TYPE_CHECKING:
+    from rlcore.runtime.ray.runtime import RayRuntime as RayRuntime
+    from rlcore.runtime.ray.session import RayConfig as RayConfig
+
+#: Imported when they are asked for: workers import this package too, and need neither.
+_HOMES = {"RayConfig": "session", "RayRuntime": "runtime"}
+
+__all__ = sorted(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
