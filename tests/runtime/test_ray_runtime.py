@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import signal
@@ -10,10 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import program
+from support.runs import linear
 from support.workers import Driver, Process, Unsendable
 
 from rlcore.errors import ConfigError, RlcoreError, UserError, WorkerLost
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime
+from rlcore.trainer import Trainer
 
 pytestmark = pytest.mark.xdist_group("ray")
 
@@ -143,6 +147,12 @@ def test_B148_what_does_not_fit_is_refused_at_once(
     assert str(caught.value) == message
 
 
+def test_workers_that_have_to_wait_for_others_are_told_of(runtime: Runtime, worker: Handle) -> None:
+    runtime.get(worker.submit("pid"))
+    with pytest.warns(UserWarning, match=r"^needs 2 CPUs, of which the cluster has 1 to give away now: waiting for"):
+        runtime.require([Demand("evaluators.count", 2, Resources(cpus=1.0))])
+
+
 def test_B148_workers_fit_on_single_nodes() -> None:
     from rlcore.runtime.ray.runtime import _check
 
@@ -169,6 +179,22 @@ def test_B056_the_object_that_cannot_be_sent_is_named(runtime: Runtime) -> None:
     assert "_thread.lock" in str(caught.value)
 
 
+def test_a_trainer_within_a_worker_has_evaluators_of_its_own(runtime: Runtime) -> None:
+    """Three levels: this program, the trainer that it spawns, the evaluators that that one spawns."""
+    pytest.importorskip("rlcore_sync")
+    from functools import partial
+
+    config = linear({"evaluators.count": 1, "filter": "mean_std"})
+    with Trainer({**config, "runtime": "inline"}) as here:
+        here.step()
+        expected = here.weights_sha256()
+    trainer = runtime.spawn(partial(Trainer, {**config, "runtime": "ray"}))
+    runtime.get(trainer.submit("step"))
+    assert runtime.get(trainer.submit("weights_sha256")) == expected
+    runtime.get(trainer.submit("close"))
+    runtime.kill(trainer)
+
+
 def test_processes_within_a_worker_end_with_it(runtime: Runtime) -> None:
     worker = runtime.spawn(Parent)
     pid = runtime.get(worker.submit("child"))
@@ -184,3 +210,54 @@ class Parent:
         import subprocess
 
         return subprocess.Popen(["sleep", "600"]).pid
+
+
+TWO_NODES = """
+import json, os, ray
+from ray.cluster_utils import Cluster
+from rlcore.runtime.base import Demand, Resources
+from rlcore.runtime.ray import RayConfig, RayRuntime
+from rlcore.trainer import Trainer
+
+class Where:
+    def node(self):
+        return ray.get_runtime_context().get_node_id()
+
+    def visible(self):
+        return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+lean = {"include_dashboard": False, "include_log_monitor": False, "no_monitor": True}
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, **lean})
+other = cluster.add_node(num_cpus=1, num_gpus=1, resources={"simulator": 2}, include_log_monitor=False)
+runtime = RayRuntime(RayConfig(address=cluster.address))
+there = runtime.capacity()
+print(there.cpus, there.gpus, there.custom["simulator"])
+halves = [runtime.spawn(Where, Resources(gpus=0.5)) for _ in range(2)]
+simulator = runtime.spawn(Where, Resources(custom={"simulator": 2}))
+print({runtime.get(one.submit("node")) for one in [*halves, simulator]} == {other.node_id})
+print([runtime.get(one.submit("visible")) for one in halves])
+for one in [*halves, simulator]:
+    runtime.kill(one)
+ones = [runtime.spawn(Where, Resources(cpus=1.0)) for _ in range(2)]
+print(len(set(runtime.get([one.submit("node") for one in ones]))))
+for one in ones:
+    runtime.kill(one)
+config = json.loads(os.environ["CONFIG"])
+with Trainer({**config, "runtime": {"name": "ray", "address": cluster.address}}) as trainer:
+    trainer.step()
+    print(trainer.weights_sha256())
+runtime.close()
+cluster.shutdown()
+"""
+
+
+def test_workers_are_placed_where_their_resources_are(tmp_path: Path) -> None:
+    pytest.importorskip("rlcore_sync")
+    config = linear({"evaluators.count": 2})
+    with Trainer({**config, "runtime": "inline"}) as here:
+        here.step()
+        expected = here.weights_sha256()
+    with program(TWO_NODES, cwd=tmp_path, CONFIG=json.dumps(config), RAY_AUTH_MODE="disabled") as run:
+        out, err = run.process.communicate(timeout=180.0)
+        assert run.left() == []
+    assert out.splitlines() == ["2.0 1.0 2.0", "True", "['0', '0']", "2", expected], err

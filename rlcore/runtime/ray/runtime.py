@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,9 @@ from rlcore.runtime.reduction import average_counted, in_tree
 
 #: Seconds that workers get at the end to close what they have open.
 CLOSING_S = 2.0
+
+#: Seconds after which what is in use counts as used by others.
+SETTLING_S = 2.0
 
 
 class RayRuntime(Runtime):
@@ -80,6 +84,7 @@ class RayRuntime(Runtime):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for demand in demands:
             _check(demand, nodes)
+        _tell_of_waiting(demands)
 
     def capacity(self) -> Resources:
         return _as_resources(ray.cluster_resources())
@@ -181,8 +186,7 @@ def _as_resources(found: Mapping[str, float]) -> Resources:
 
 def _check(demand: Demand, nodes: Sequence[Mapping[str, float]]) -> None:
     """Raises ``ConfigError`` where the nodes, all of them empty, could not hold the workers."""
-    each = {"CPU": demand.each.cpus, "GPU": demand.each.gpus, **demand.each.custom}
-    each = {name: amount for name, amount in each.items() if amount}
+    each = _by_name(demand.each)
     fitting = sum(_fitting(each, node) for node in nodes)
     if fitting >= demand.count:
         return
@@ -195,6 +199,37 @@ def _check(demand: Demand, nodes: Sequence[Mapping[str, float]]) -> None:
     raise ConfigError(
         f"needs {demand.count} times {needed} on one node, the cluster has room for {int(fitting)}: {change}"
     )
+
+
+def _tell_of_waiting(demands: Sequence[Demand]) -> None:
+    """Warns where the workers would fit and others are in their place: they start when these have ended."""
+    needed: dict[str, float] = {}
+    for demand in demands:
+        for name, amount in _by_name(demand.each).items():
+            needed[name] = needed.get(name, 0.0) + demand.count * amount
+    # What has just ended is taken off the books a moment later.
+    end = time.monotonic() + SETTLING_S
+    while lacking := _lacking(needed, ray.available_resources()):
+        if time.monotonic() > end:
+            (name, free), *_ = lacking.items()
+            warnings.warn(
+                f"needs {needed[name]:g} {_plural(name)}, of which the cluster has {free:g} to give away now: "
+                "waiting for others to end",
+                stacklevel=4,
+            )
+            return
+        time.sleep(0.05)
+
+
+def _lacking(needed: Mapping[str, float], free: Mapping[str, float]) -> dict[str, float]:
+    """How much is free of what is short."""
+    return {name: free.get(name, 0.0) for name, amount in needed.items() if free.get(name, 0.0) < amount - 1e-9}
+
+
+def _by_name(resources: Resources) -> dict[str, float]:
+    """What a worker needs, as Ray calls it."""
+    each = {"CPU": resources.cpus, "GPU": resources.gpus, **resources.custom}
+    return {name: amount for name, amount in each.items() if amount}
 
 
 def _fitting(each: Mapping[str, float], node: Mapping[str, float]) -> float:
