@@ -83,13 +83,13 @@ def enter(config: RayConfig) -> Session:
     Raises ``ConfigError`` where no cluster answers at the address, or this process is connected to another one.
     """
     global _session
-    if _session is None or not _session.alive:
-        ours = not ray.is_initialized()
-        if ours:
-            _connect(config)
-        _session = Session(ours)
-    if config.address is not None:
+    ours = not ray.is_initialized()
+    if ours:
+        _connect(config)
+    elif config.address is not None:
         _check_same(config.address)
+    if _session is None or not _session.alive:
+        _session = Session(ours)
     return _session.enter()
 
 
