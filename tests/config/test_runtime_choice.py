@@ -78,5 +78,5 @@ def test_a_saved_run_goes_on_without_the_settings_of_another_runtime(tmp_path: A
         trainer.save(tmp_path / "saved")
     with Trainer.restore(tmp_path / "saved", overrides={"runtime": {"name": "inline"}}) as trainer:
         assert trainer.config.runtime.name == "inline"
-    with pytest.raises(ConfigError, match=r"runtime\.address: no Ray cluster answers at 127\.0\.0\.1:1: "):
+    with pytest.raises(ConfigError, match=r"^runtime\.address: .* 127\.0\.0\.1:1\b"):
         Trainer.restore(tmp_path / "saved", overrides={"runtime": "ray", "runtime.address": "127.0.0.1:1"})
