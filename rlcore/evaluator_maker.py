@@ -19,17 +19,14 @@ from rlcore.sampling.filters import ObservationFilter
 from rlcore.sampling.reward_filters import RewardFilter
 from rlcore.seeding import Purpose, seed_for
 
-#: By what returns are discounted where a policy graph does not say.
-DISCOUNT = 0.99
-
 
 @dataclass(frozen=True)
 class EvaluatorMaker:
     """What the evaluators of a run have in common; picklable, so that workers can make theirs.
 
     ``envs`` and ``collect`` are those of evaluators that collect experience; ``actors`` holds None for policies that
-    only their graphs can act for. ``reward_filter`` makes one for a discount; of an evaluation that is filmed the first
-    ``film_episodes`` are, or all.
+    only their graphs can act for, ``reward_filters`` unused ones of the policies that have any. Of an evaluation that is
+    filmed the first ``film_episodes`` are, or all.
     """
 
     env: EnvSource
@@ -37,7 +34,7 @@ class EvaluatorMaker:
     envs: int
     collect: Collect
     observation_filter: type[ObservationFilter]
-    reward_filter: Callable[[float], RewardFilter | None]
+    reward_filters: Mapping[str, RewardFilter]
     seed: int
     policy_of: PolicyOf | Mapping[Any, str] | None
     specs: Mapping[str, GraphSpec]
@@ -80,8 +77,8 @@ class EvaluatorMaker:
         env: BatchedEnv | None = None,
         source: EnvSource | None = None,
     ) -> PolicyEvaluator:
-        # Copies: evaluators in one process must not share an actor.
-        actors = pickle.loads(pickle.dumps(self.actors))
+        # Copies: evaluators in one process must share neither actors nor filters.
+        actors, reward_filters = pickle.loads(pickle.dumps((self.actors, self.reward_filters)))
         return PolicyEvaluator(
             env=(source or self.env) if env is None else lambda: env,
             env_settings=self.env_settings if env is None else {},
@@ -93,13 +90,7 @@ class EvaluatorMaker:
             rng=seed_for(self.seed, Purpose.EVALUATOR, index),
             explore=explore,
             observation_filter=self.observation_filter,
-            reward_filters=self._reward_filters() if explore else {},
+            reward_filters=reward_filters if explore else {},
             index=index,
             on_episode=on_episode,
         )
-
-    def _reward_filters(self) -> dict[str, RewardFilter]:
-        """One for each policy, by the discount that it learns with."""
-        discounts = {name: float(getattr(spec.config, "gamma", DISCOUNT)) for name, spec in self.specs.items()}
-        made = {name: self.reward_filter(discount) for name, discount in discounts.items()}
-        return {name: one for name, one in made.items() if one is not None}

@@ -27,8 +27,11 @@ from rlcore.runtime.base import Demand, Runtime
 from rlcore.runtime_choice import runtime_config
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.filters import FILTERS, leaf_filters
-from rlcore.sampling.reward_filters import REWARD_FILTERS
+from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
+
+#: By what returns are discounted where a policy graph does not say.
+DISCOUNT = 0.99
 
 
 @dataclass
@@ -94,7 +97,7 @@ def _build_around(
         config.evaluators.envs,
         collect_of(config.evaluators),
         FILTERS[config.filter],
-        REWARD_FILTERS[config.reward_filter],
+        _reward_filters(config.reward_filter, specs),
         config.seed,
         policy_of,
         specs,
@@ -123,6 +126,13 @@ def start_runtime(settings: RuntimeSettings) -> Runtime:
 def _seen(spaces: Spaces, filter_name: str) -> Spaces:
     """The spaces as the policy has them: observations come through the filter."""
     return filtered_space(spaces[0], leaf_filters(FILTERS[filter_name], spaces[0])), spaces[1]
+
+
+def _reward_filters(name: str, specs: Mapping[str, GraphSpec]) -> dict[str, RewardFilter]:
+    """One for each policy, by the discount that it learns with. Workers, which do not know the graphs, get them made."""
+    discounts = {policy_id: float(getattr(spec.config, "gamma", DISCOUNT)) for policy_id, spec in specs.items()}
+    made = {policy_id: REWARD_FILTERS[name](discount) for policy_id, discount in discounts.items()}
+    return {policy_id: one for policy_id, one in made.items() if one is not None}
 
 
 def _begin(spec: GraphSpec, start: Start | None) -> tuple[GraphSpec, Actor | None]:

@@ -115,18 +115,9 @@ class ScaleRewards(RewardFilter, SharedStatistics):
         self._running = dict(zip(tracks, np.asarray(state["returns"]).tolist(), strict=True))
 
 
-def no_filter(gamma: float) -> None:
-    """Rewards as they are."""
-
-
-def clip_rewards(gamma: float) -> ClipRewards:
-    """Clips, whatever the discount."""
-    return ClipRewards()
-
-
-#: The filters that a config can name, made for a discount; they travel to workers.
+#: The filters that a config can name, made for a discount.
 REWARD_FILTERS: Mapping[str, Callable[[float], RewardFilter | None]] = {
-    "none": no_filter,
-    "clip": clip_rewards,
+    "none": lambda gamma: None,
+    "clip": lambda gamma: ClipRewards(),
     "return_std": ScaleRewards,
 }
