@@ -25,8 +25,8 @@ class EvaluatorMaker:
     """What the evaluators of a run have in common; picklable, so that workers can make theirs.
 
     ``envs`` and ``collect`` are those of evaluators that collect experience; ``actors`` holds None for policies that
-    only their graphs can act for, ``reward_filters`` unused ones of the policies that have any. Of an evaluation that is
-    filmed the first ``film_episodes`` are, or all.
+    only their graphs can act for, ``reward_filters`` unused ones of the policies that have any. Of an
+    evaluation that is filmed the first ``film_episodes`` are, or all.
     """
 
     env: EnvSource

@@ -129,7 +129,7 @@ def _seen(spaces: Spaces, filter_name: str) -> Spaces:
 
 
 def _reward_filters(name: str, specs: Mapping[str, GraphSpec]) -> dict[str, RewardFilter]:
-    """One for each policy, by the discount that it learns with. Workers, which do not know the graphs, get them made."""
+    """One for each policy, by the discount that it learns with. Workers get them made: they do not know graphs."""
     discounts = {policy_id: float(getattr(spec.config, "gamma", DISCOUNT)) for policy_id, spec in specs.items()}
     made = {policy_id: REWARD_FILTERS[name](discount) for policy_id, discount in discounts.items()}
     return {policy_id: one for policy_id, one in made.items() if one is not None}

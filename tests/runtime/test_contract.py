@@ -1,4 +1,4 @@
-"""What drivers may rely on, whatever runs their workers. Inline is the specification of the others."""
+"""What drivers may rely on, whatever runs their workers, beyond the rules of the conformance kit (``test_kit.py``)."""
 
 from __future__ import annotations
 
@@ -7,77 +7,45 @@ import threading
 
 import numpy as np
 import pytest
-from support.workers import Counter, broken
+from support.workers import Counter, Holder
 
-from rlcore.batch import SampleBatch
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime
 from rlcore.runtime.reduction import FAN_IN
 
 #: Small values and large ones travel on different ways.
-SIZES = (3, 200_000)
-
-
-def test_results_are_snapshots_of_the_moment_of_the_call(runtime: Runtime, worker: Handle) -> None:
-    first = worker.submit("add", 1.0)
-    second = worker.submit("add", 1.0)
-    assert runtime.get(first).tolist() == [1, 1, 1]
-    assert runtime.get([first, second])[1].tolist() == [2, 2, 2]
+SIZES = (12, 400_000)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_what_crosses_is_read_only_both_ways(runtime: Runtime, worker: Handle, size: int) -> None:
-    result = runtime.get(worker.submit("echo", np.ones(size)))
-    with pytest.raises(ValueError, match="read-only"):
-        result[0] = 5
-    own = np.zeros(size)
-    with pytest.raises(ValueError, match="read-only"):
-        runtime.get(worker.submit("write", own))
-    assert own[0] == 0 and own.flags.writeable
+def test_arrays_of_any_layout_arrive_read_only_however_they_cross(
+    runtime: Runtime, workers: list[Handle], size: int
+) -> None:
+    whole = np.arange(float(size)).reshape(-1, 4)
+    for array in (whole[:, ::2], whole[::-1], whole.T, np.asfortranarray(whole), whole[:0], np.array(5.0)):
+        for value in ({"deep": [array]}, Holder(array)):
+            crossed = [
+                runtime.get(workers[0].submit("echo", value)),
+                runtime.get(workers[0].submit("several", value, 1, returns=2)[0]),
+                runtime.get(runtime.put(value)),
+                runtime.get(workers[1].submit("echo", workers[0].submit("echo", runtime.put(value)))),
+            ]
+            for one in crossed:
+                found = one.array if isinstance(one, Holder) else one["deep"][0]
+                assert np.array_equal(found, array) and found.dtype == array.dtype
+                assert not (isinstance(found, np.ndarray) and found.flags.writeable)
+        if array.size > 1:
+            for given in (array, runtime.put(array), workers[1].submit("echo", array)):
+                with pytest.raises(ValueError, match="read-only"):
+                    runtime.get(workers[0].submit("write", given))
+            assert array.flags.writeable
 
 
-@pytest.mark.parametrize("size", SIZES)
-def test_put_keeps_the_value_of_the_moment(runtime: Runtime, size: int) -> None:
-    array = np.arange(size)
-    ref = runtime.put({"a": array})
-    array[:] = 0
-    assert runtime.get(ref)["a"][:3].tolist() == [0, 1, 2]
-    assert not runtime.get(ref)["a"].flags.writeable
-
-
-def test_references_arrive_as_values(runtime: Runtime, workers: list[Handle]) -> None:
-    one, two = workers
-    assert runtime.get(one.submit("echo", runtime.put([1, 2]))) == [1, 2]
-    assert runtime.get(two.submit("echo", one.submit("note", 7))) == 7
-
-
-def test_calls_run_in_the_order_submitted(runtime: Runtime, workers: list[Handle]) -> None:
+def test_calls_run_in_order_where_one_waits_for_another_worker(runtime: Runtime, workers: list[Handle]) -> None:
     handle, other = workers
     for number in range(5):
-        # The third has to wait for a result of another worker.
         handle.submit("note", other.submit("note", number) if number == 2 else number)
     assert runtime.get(handle.submit("history")) == [0, 1, 2, 3, 4]
-
-
-def test_several_results_of_one_call(runtime: Runtime, worker: Handle) -> None:
-    one, two = worker.submit("pair", returns=2)
-    assert (runtime.get(one), runtime.get(two)) == (1, "two")
-
-
-def test_get_of_a_sequence_is_a_list_in_order(runtime: Runtime) -> None:
-    refs = [runtime.put(number) for number in range(3)]
-    assert runtime.get((refs[2], refs[0])) == [2, 0]
-    assert runtime.get([]) == []
-
-
-def test_an_exception_is_raised_as_itself_when_it_is_got(runtime: Runtime, worker: Handle) -> None:
-    ref = worker.submit("fail")
-    pair, passed_on = worker.submit("fail", returns=2), worker.submit("echo", ref)
-    for failed in (ref, [worker.submit("note", 1), ref], pair[1], passed_on):
-        with pytest.raises(KeyError, match="boom") as caught:
-            runtime.get(failed)
-        assert type(caught.value) is KeyError
-    assert runtime.get(worker.submit("note", 2)) == 2
 
 
 def test_an_exception_keeps_what_it_came_from(runtime: Runtime, worker: Handle) -> None:
@@ -89,23 +57,13 @@ def test_an_exception_keeps_what_it_came_from(runtime: Runtime, worker: Handle) 
     assert caught.value.__cause__ is None and repr(caught.value.__context__) == "ZeroDivisionError('inner')"
 
 
-def test_what_build_raises_is_raised_as_itself(runtime: Runtime) -> None:
-    with pytest.raises(ValueError, match="cannot be built"):
-        runtime.get(runtime.spawn(broken).submit("history"))
-
-
-def test_a_killed_worker_is_lost_and_no_other(runtime: Runtime, worker: Handle) -> None:
-    handle, other = runtime.spawn(Counter), worker
-    runtime.get(handle.submit("add", 1.0))
+def test_a_lost_worker_is_named_among_others_and_may_be_killed_again(runtime: Runtime, worker: Handle) -> None:
+    handle = runtime.spawn(Counter)
     runtime.kill(handle)
     with pytest.raises(WorkerLost) as caught:
-        runtime.get(handle.submit("add", 1.0))
-    assert caught.value.handle is handle
-    with pytest.raises(WorkerLost) as caught:
-        runtime.get([other.submit("note", 1), handle.submit("note", 1)])
+        runtime.get([worker.submit("note", 1), handle.submit("note", 1)])
     assert caught.value.handle is handle
     runtime.kill(handle)
-    assert runtime.get(other.submit("note", 2)) == 2
 
 
 def test_a_loss_can_be_told_to_others() -> None:
@@ -117,22 +75,14 @@ def test_a_loss_can_be_told_to_others() -> None:
     )
 
 
-def test_wait_gives_what_was_asked_for(runtime: Runtime) -> None:
+def test_wait_for_more_than_there_are_and_for_none(runtime: Runtime) -> None:
     refs = [runtime.put(i) for i in range(4)]
-    ready, pending = runtime.wait(refs, 3)
-    assert (len(ready), len(pending)) == (3, 1)
-    assert sorted(runtime.get(ready) + runtime.get(pending)) == [0, 1, 2, 3]
     assert runtime.wait(refs, 9) == (refs, [])
     assert runtime.wait(refs, 0) == ([], refs)
     assert runtime.wait([], 1) == ([], [])
 
 
-def test_a_call_that_failed_is_ready(runtime: Runtime, worker: Handle) -> None:
-    failed = worker.submit("fail")
-    assert runtime.wait([failed]) == ([failed], [])
-
-
-def test_what_cannot_be_sent_elsewhere_is_not_sent_here(runtime: Runtime, worker: Handle) -> None:
+def test_what_cannot_be_sent_is_refused_in_every_place(runtime: Runtime, worker: Handle) -> None:
     failed = worker.submit("echo", {"deep": [threading.Lock()]})
     with pytest.raises(TypeError, match="lock"):
         runtime.get(failed)
@@ -141,13 +91,6 @@ def test_what_cannot_be_sent_elsewhere_is_not_sent_here(runtime: Runtime, worker
     with pytest.raises(TypeError, match="lock"):
         runtime.put(threading.Lock())
     assert runtime.wait([failed]) == ([failed], [])
-
-
-def test_batches_cross_whole(runtime: Runtime, worker: Handle) -> None:
-    batch = SampleBatch({"obs": np.arange(6).reshape(3, 2)}, {"start": np.array([0]), "length": np.array([3])})
-    copied = runtime.get(worker.submit("echo", batch))
-    assert copied["obs"].tolist() == batch["obs"].tolist()
-    assert not copied["obs"].flags.writeable
 
 
 def test_B123_gradients_are_averaged_per_sample(runtime: Runtime, workers: list[Handle]) -> None:
@@ -216,22 +159,14 @@ def test_a_child_outlives_nothing_but_its_own_workers(runtime: Runtime, worker: 
     assert runtime.get(worker.submit("note", 3)) == 3
 
 
-def test_what_there_is_can_be_asked_for(runtime: Runtime) -> None:
-    assert runtime.capacity().cpus >= 1
+def test_what_there_is_may_be_demanded(runtime: Runtime) -> None:
     runtime.require([Demand("evaluators.count", 1, Resources(cpus=1.0))])
     runtime.require([])
 
 
-def test_time_goes_forward(runtime: Runtime) -> None:
-    first = runtime.now()
-    assert isinstance(first, float) and runtime.now() >= first
-
-
-def test_the_end_may_come_twice(runtime: Runtime, worker: Handle) -> None:
+def test_the_end_of_one_runtime_is_not_that_of_others(runtime: Runtime, worker: Handle) -> None:
     other = type(runtime)()
     handle = other.spawn(Counter)
-    other.get(handle.submit("note", 1))
-    other.close()
     other.close()
     with pytest.raises(WorkerLost):
         runtime.get(handle.submit("note", 2))

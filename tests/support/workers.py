@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from rlcore.policy_evaluator import PolicyEvaluator
 
 
+class Holder:
+    """An object with an array, as arguments and results may be."""
+
+    def __init__(self, array: np.ndarray) -> None:
+        self.array = array
+
+
 class Counter:
     """Adds, notes, fails, echoes."""
 
@@ -42,6 +49,9 @@ class Counter:
 
     def echo(self, value: object) -> object:
         return value
+
+    def several(self, *values: object) -> tuple[object, ...]:
+        return values
 
     def write(self, array: np.ndarray) -> None:
         array[0] = 1
@@ -123,7 +133,3 @@ class Driver:
     def lose(self) -> None:
         self.runtime.kill(self.handles[0])
         self.call("pid")
-
-
-def broken() -> Counter:
-    raise ValueError("cannot be built")

@@ -11,6 +11,7 @@ from ray.exceptions import RayError
 
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.runtime.inline import InlineHandle, InlineRef
+from rlcore.runtime.ray.crossing import crossing
 from rlcore.runtime.ray.failures import LOSSES, reason, root
 from rlcore.runtime.ray.sending import explain
 
@@ -58,7 +59,7 @@ class RayHandle:
 
     def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
         """Sends the call; see :class:`rlcore.runtime.base.Handle`."""
-        return self._send("call", (method, *args), returns)
+        return self._send("call", (method, returns, *args), returns)
 
     def average(self, parts: Sequence[Counted]) -> tuple[AnyRef, AnyRef]:
         """References to the average of trees with their counts, and to its counts."""
@@ -77,7 +78,7 @@ class RayHandle:
             method = getattr(self.actor, kind)
             if returns != 1:
                 method = method.options(num_returns=returns)
-            sent = _sent(method.remote, [_argument(arg) for arg in args])
+            sent = _sent(method.remote, args)
         except Exception as error:  # raised as itself by whoever gets the reference
             failed = InlineRef(error=error)
             return failed if returns == 1 else (failed,) * returns
@@ -101,12 +102,13 @@ def _argument(arg: Any) -> Any:
     """What is given to Ray for ``arg``: Ray has references arrive as their values."""
     if isinstance(arg, RayRef):
         return arg.object_ref
-    return settled(arg) if isinstance(arg, InlineRef) else arg
+    return crossing(settled(arg) if isinstance(arg, InlineRef) else arg)
 
 
 def _sent(send: Callable[..., Any], args: Sequence[Any]) -> Any:
+    given = [_argument(arg) for arg in args]
     try:
-        return send(*args)
+        return send(*given)
     except TypeError as error:
         # Ray's own message for what cannot be pickled is a page.
         raise TypeError(f"cannot send an argument to a worker: {explain(list(args), error)}") from error

@@ -10,6 +10,7 @@ from typing import Any
 import cloudpickle
 import ray
 
+from rlcore.runtime.ray.crossing import crossing
 from rlcore.runtime.ray.failures import Failed
 from rlcore.runtime.ray.sending import adopt
 from rlcore.runtime.reduction import average_counted
@@ -28,15 +29,19 @@ class Worker:
         except Exception as error:
             self._failed = Failed.of(error.with_traceback(_below_here(error.__traceback__)), self._where)
 
-    def call(self, method: str, *args: Any) -> Any:
-        """Calls ``method`` of the object."""
+    def call(self, method: str, returns: int, *args: Any) -> Any:
+        """Calls ``method`` of the object, for so many results."""
         if self._failed is not None:
             raise self._failed
-        return self._reporting(lambda: getattr(self._object, method)(*args))
+        result = self._reporting(lambda: getattr(self._object, method)(*args))
+        return crossing(result) if returns == 1 else tuple(crossing(part) for part in result)
 
     def average(self, count: int, *parts: Any) -> Any:
         """The average of ``count`` trees, of which the counts follow, and its counts."""
-        return self._reporting(lambda: average_counted(list(zip(parts[:count], parts[count:], strict=True))))
+        mean, total = self._reporting(
+            lambda: average_counted(list(zip(parts[:count], parts[count:], strict=True)))
+        )
+        return crossing(mean), crossing(total)
 
     def end(self) -> None:
         """Lets the object close what it has open, if it can."""
