@@ -68,6 +68,8 @@ class EvaluatorSettings(Section):
     fragment: Positive | None = None
     #: Complete episodes in one sample, in place of a fragment.
     episodes: Positive | None = None
+    #: Seconds after which one that has not answered is replaced; those that start have 300 at the least.
+    timeout_s: float = Field(default=300.0, gt=0)
 
     @model_validator(mode="after")
     def _one_of_two(self) -> EvaluatorSettings:

@@ -107,7 +107,7 @@ def _build_around(
     )
     runtime = start_runtime(config.runtime)
     try:
-        evaluators = _start_evaluators(maker, config.evaluators, runtime, env)
+        evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
         optimizers = _build_optimizers(run, evaluators, runtime)
         if starts:
             evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
@@ -155,13 +155,17 @@ def collect_of(evaluators: EvaluatorSettings) -> Collect:
 
 
 def _start_evaluators(
-    maker: EvaluatorMaker, settings: EvaluatorSettings, runtime: Runtime, env: BatchedEnv
+    maker: EvaluatorMaker, settings: EvaluatorSettings, runtime: Runtime, env: BatchedEnv, hooks: Hooks
 ) -> EvaluatorSet:
     if not settings.count:
         return EvaluatorSet(runtime, maker.sampler(0, env))
     runtime.require([Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)])
     builders = [functools.partial(maker.sampler, i) for i in range(settings.count)]
-    return EvaluatorSet(runtime, maker.idle(env), builders)
+
+    def on_loss(index: int, cause: str) -> None:
+        hooks.call.worker_lost(index=index, cause=cause)
+
+    return EvaluatorSet(runtime, maker.idle(env), builders, timeout_s=settings.timeout_s, on_loss=on_loss)
 
 
 def _build_optimizers(run: Resolved, evaluators: EvaluatorSet, runtime: Runtime) -> list[PolicyOptimizer]:

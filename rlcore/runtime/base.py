@@ -55,6 +55,8 @@ class Runtime(ABC):
     """
 
     Config: ClassVar[type[RuntimeConfig]] = RuntimeConfig
+    #: Whether a worker can fail and leave the driver and the other workers unharmed, so that it may be replaced.
+    isolates: ClassVar[bool] = True
 
     def __init__(self, config: RuntimeConfig | None = None) -> None:
         """Gets ready to spawn. ``UserError`` where that is not possible."""
@@ -102,9 +104,10 @@ class Runtime(ABC):
         """A runtime, picklable, for a worker that drives workers of its own."""
 
     @abstractmethod
-    def reduce(self, refs: Sequence[Ref], counts: Sequence[Mapping[str, float]]) -> Ref:
+    def reduce(self, refs: Sequence[Ref], counts: Sequence[Mapping[str, float] | Ref]) -> Ref:
         """A reference to the average of trees ``{key: {name: array}}``, weighted by ``counts[i][key]``.
 
+        Counts, too, may be references; it is not waited for any of them.
         A tree without a key, or with a count of 0 for it, takes no part in that key's average.
         """
 

@@ -61,6 +61,9 @@ def _value(ref: InlineRef) -> Any:
 class InlineRuntime(Runtime):
     """Everything in one process, deterministic: a call runs when submitted and raises when got."""
 
+    # What goes wrong is to be seen where it happens.
+    isolates = False
+
     def __init__(self, config: RuntimeConfig | None = None) -> None:
         self._handles: list[InlineHandle] = []
 
@@ -94,9 +97,13 @@ class InlineRuntime(Runtime):
     def child(self) -> InlineRuntime:
         return InlineRuntime()
 
-    def reduce(self, refs: Sequence[InlineRef], counts: Sequence[Mapping[str, float]]) -> InlineRef:
-        parts = [(_value(ref), count) for ref, count in zip(refs, counts, strict=True)]
-        return InlineRef(snapshot(in_tree(parts, average_counted)[0]))
+    def reduce(self, refs: Sequence[InlineRef], counts: Sequence[Mapping[str, float] | InlineRef]) -> InlineRef:
+        try:
+            weights = [_value(count) if isinstance(count, InlineRef) else count for count in counts]
+            parts = list(zip(map(_value, refs), weights, strict=True))
+            return InlineRef(snapshot(in_tree(parts, average_counted)[0]))
+        except Exception as error:  # raised as itself by whoever gets the reference
+            return InlineRef(error=error)
 
     def close(self) -> None:
         for handle in self._handles:

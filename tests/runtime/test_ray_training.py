@@ -167,8 +167,9 @@ def test_B046_an_exception_in_an_environment_reaches_the_user_as_itself() -> Non
     config = linear({"env": Fragile, "evaluators.count": 2, "runtime": "ray"})
     with Trainer(config) as trainer, pytest.raises(EnvError, match="ValueError: boom") as caught:
         trainer.step()
-    (note,) = caught.value.__notes__
+    note, tries = caught.value.__notes__
     assert note.startswith("raised in worker EvaluatorMaker.sampler(") and "process " in note
+    assert tries.endswith("was replaced after this, 2 times, and failed again")
     assert 'raise ValueError("boom")' in note
     assert repr(caught.value.__cause__) == "ValueError('boom')"
 

@@ -34,7 +34,8 @@ class _Crossing:
         # Within Ray's own pickling, which has to know of the handles and references that are met.
         buffers: list[pickle.PickleBuffer] = []
         stream = io.BytesIO()
-        _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(self._value)
+        pickler: Any = _Pickler
+        pickler(stream, protocol=5, buffer_callback=buffers.append).dump(self._value)
         return _arrived, (stream.getvalue(), buffers)
 
 
@@ -42,7 +43,9 @@ def _arrived(stream: bytes, buffers: list[Any]) -> Any:
     return pickle.loads(stream, buffers=buffers)
 
 
-class _Pickler(CloudPickler):  # type: ignore[misc]  # without a static type
+class _Pickler(CloudPickler):
     def reducer_override(self, value: Any) -> Any:
         contiguous = as_contiguous(value)
-        return super().reducer_override(value) if contiguous is None else contiguous.__reduce_ex__(5)
+        if contiguous is not None:
+            return contiguous.__reduce_ex__(5)
+        return super().reducer_override(value)  # type: ignore[no-untyped-call]

@@ -13,7 +13,7 @@ from rlcore.errors import ConfigError, RlcoreError
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime, RuntimeConfig
 from rlcore.runtime.inline import InlineRef
 from rlcore.runtime.ray import session
-from rlcore.runtime.ray.handles import AnyRef, Counted, LocalHandle, RayHandle, RayRef, fetch, put, settled
+from rlcore.runtime.ray.handles import AnyRef, Counted, LocalHandle, RayHandle, RayRef, fetch, put
 from rlcore.runtime.ray.sending import name_of, packed, program
 from rlcore.runtime.ray.session import RayConfig
 from rlcore.runtime.ray.worker import ACTOR
@@ -113,7 +113,7 @@ class RayRuntime(Runtime):
             split[i not in chosen].append(ref)
         return split
 
-    def reduce(self, refs: Sequence[AnyRef], counts: Sequence[Mapping[str, float]]) -> AnyRef:
+    def reduce(self, refs: Sequence[AnyRef], counts: Sequence[Mapping[str, float] | AnyRef]) -> AnyRef:
         """Averaged where the trees are: each group in the worker that gave the first of them."""
         parts: list[Counted] = list(zip(refs, counts, strict=True))
         mean, _ = in_tree(parts, self._average)
@@ -123,9 +123,13 @@ class RayRuntime(Runtime):
         workers = [ref.handle for ref, _ in parts if isinstance(ref, RayRef) and ref.handle is not None]
         if workers:
             return workers[0].average(parts)
-        here = [(self.get(ref), self.get(n) if isinstance(n, RayRef) else _count(n)) for ref, n in parts]
-        mean, total = average_counted(here)
-        return self.put(mean), total
+        try:
+            here = [(self.get(ref), self.get(n) if isinstance(n, RayRef | InlineRef) else n) for ref, n in parts]
+            mean, total = average_counted(here)
+            return self.put(mean), total
+        except Exception as error:  # raised as itself by whoever gets the reference
+            failed = InlineRef(error=error)
+            return failed, failed
 
     # -- itself
 
@@ -165,11 +169,6 @@ class ChildRuntime(RayRuntime):
 
     def __reduce__(self) -> tuple[type[ChildRuntime], tuple[()]]:
         return ChildRuntime, ()
-
-
-def _count(count: AnyRef | Mapping[str, float]) -> Mapping[str, float]:
-    counts: Mapping[str, float] = settled(count) if isinstance(count, InlineRef) else count  # type: ignore[assignment]
-    return counts
 
 
 # -- resources
