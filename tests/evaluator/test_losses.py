@@ -158,7 +158,7 @@ def test_failures_that_are_far_apart_are_forgiven() -> None:
 
 def test_one_that_fails_at_every_second_sample_is_not_forgiven() -> None:
     one = Losing({(number, "sample_counted", 1): ValueError(f"at {number}") for number in range(1, 9)})
-    with pytest.raises(ValueError, match="^at 1\n"):
+    with pytest.raises(ValueError, match=r"^at 1\n"):
         one.rounds(16)
 
 

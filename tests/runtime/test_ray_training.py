@@ -69,6 +69,12 @@ def test_two_evaluators_learn_on_ray_as_they_do_inline() -> None:
     assert (sha256, row) == trained({**config, "runtime": "inline"}, 25)
 
 
+def test_allreduce_in_epochs_updates_on_ray_as_it_does_inline() -> None:
+    optimizer = {"name": "allreduce", "epochs": 2, "minibatch_size": 40}
+    settings = {"algorithm": "pg", "framework": "numpy", "optimizer": optimizer, "filter": "mean_std"}
+    assert trained(on("ray", 2, **settings), 3) == trained(on("inline", 2, **settings), 3)
+
+
 def test_policies_with_optimizers_of_their_own_share_the_evaluators_on_ray() -> None:
     config = two_agents({"evaluators.count": 2})
     assert trained({**config, "runtime": "ray"}, 2) == trained({**config, "runtime": "inline"}, 2)

@@ -1,0 +1,48 @@
+"""An environment that fails when a file says so: once, in whichever process finds it first."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from rlcore.testing.environments import CountEnv
+
+KILL, RAISE, HANG = "kill", "raise", "hang"
+
+
+class Doomed(CountEnv):
+    """Counts, in episodes of five steps, and looks into ``folder`` before each step."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(5)
+        self._folder = Path(folder)
+
+    def step(self, action: Any) -> Any:
+        for fate in (KILL, RAISE, HANG):
+            try:
+                (self._folder / fate).unlink()
+            except FileNotFoundError:
+                continue
+            _meet(fate)
+        return super().step(action)
+
+
+def _meet(fate: str) -> None:
+    if fate == KILL:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if fate == HANG:
+        time.sleep(600.0)
+    raise ValueError("as the file says")
+
+
+class Hopeless(CountEnv):
+    """Ends its process in the first step."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(5)
+
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGKILL)
