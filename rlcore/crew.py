@@ -234,7 +234,7 @@ def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> t
 
 
 def _no_answer(seconds: float) -> str:
-    return f"it did not answer within {seconds:g} seconds"
+    return f"it did not answer within {seconds:g} seconds (evaluators.timeout_s)"
 
 
 def _cause(error: Exception) -> str:

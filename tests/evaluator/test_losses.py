@@ -66,7 +66,7 @@ class Losing:
         ({(1, "receive", 1): LOSE}, "it was killed"),
         ({(1, "receive", 1): ValueError("torn\nweights")}, "ValueError: torn weights"),
         ({(1, "sample_counted", 2): EnvError("env 1 broke")}, "EnvError: env 1 broke"),
-        ({(1, "sample_counted", 2): HANG}, "it did not answer within 10 seconds"),
+        ({(1, "sample_counted", 2): HANG}, "it did not answer within 10 seconds (evaluators.timeout_s)"),
     ],
 )
 def test_the_batch_has_its_size_whatever_becomes_of_an_evaluator(plan: Plan, cause: str) -> None:

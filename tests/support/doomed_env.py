@@ -8,6 +8,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from gymnasium.envs.classic_control import CartPoleEnv
+
 from rlcore.testing.environments import CountEnv
 
 KILL, RAISE, HANG = "kill", "raise", "hang"
@@ -21,13 +23,37 @@ class Doomed(CountEnv):
         self._folder = Path(folder)
 
     def step(self, action: Any) -> Any:
-        for fate in (KILL, RAISE, HANG):
-            try:
-                (self._folder / fate).unlink()
-            except FileNotFoundError:
-                continue
-            _meet(fate)
+        look_into(self._folder)
         return super().step(action)
+
+
+class DoomedCartPole(CartPoleEnv):
+    """CartPole-v1, which looks into ``folder`` before each step."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = Path(folder)
+        self._steps = 0
+
+    def reset(self, **given: Any) -> Any:
+        self._steps = 0
+        return super().reset(**given)
+
+    def step(self, action: Any) -> Any:
+        look_into(self._folder)
+        self._steps += 1
+        obs, reward, terminated, _, info = super().step(action)
+        return obs, reward, terminated, self._steps >= 500, info
+
+
+def look_into(folder: Path) -> None:
+    """Takes a file away, and does what it says."""
+    for fate in (KILL, RAISE, HANG):
+        try:
+            (folder / fate).unlink()
+        except FileNotFoundError:
+            continue
+        _meet(fate)
 
 
 def _meet(fate: str) -> None:
