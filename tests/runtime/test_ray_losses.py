@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import resource
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,6 +66,13 @@ class Run:
         return [states[str(i)] for i in range(2)]
 
 
+def assert_replicas_have(weights: dict[str, Any], trainer: Trainer) -> None:
+    for handle in trainer.evaluators.handles:
+        own = trainer.evaluators.settle([(handle, handle.submit("get_weights"))])[0]["default"]
+        for name, array in own.items():
+            np.testing.assert_array_equal(array, weights[name])
+
+
 @pytest.fixture(params=["multi_gpu", "allreduce"])
 def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
     one = Run(tmp_path, **{"optimizer.name": request.param})
@@ -89,12 +98,42 @@ def test_training_goes_on_when_evaluators_are_killed_raise_and_hang(run: Run) ->
             pair = [state["filters"]["default"][""]["statistics"][name] for state in (first, second)]
             np.testing.assert_array_equal(*pair)
         weights = run.trainer.weights()["default"]
-        for handle in run.trainer.evaluators.handles:
-            own = run.trainer.evaluators.settle([(handle, handle.submit("get_weights"))])[0]["default"]
-            for name, array in own.items():
-                np.testing.assert_array_equal(array, weights[name])
+        assert_replicas_have(weights, run.trainer)
         assert first["rng"] != second["rng"]
     assert len(run.losses.told) == 3
+
+
+@pytest.mark.parametrize("moment", ["before its gradients", "while they are averaged"])
+def test_a_replica_that_is_killed_in_the_middle_of_a_step(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlcore.runtime.ray import RayRuntime
+
+    run = Run(tmp_path, optimizer={"name": "allreduce", "epochs": 2, "minibatch_size": 30})
+    run.step()
+    victim = next(pid for path in tmp_path.iterdir() if (pid := int(path.name.partition("-")[2])) != os.getpid())
+    reduce, calls = RayRuntime.reduce, []
+
+    def killing(self: RayRuntime, *given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 3 and moment == "while they are averaged":
+            self.get(list(given[0]))
+        if len(calls) == 3:
+            os.kill(victim, signal.SIGKILL)
+        return reduce(self, *given)
+
+    monkeypatch.setattr(RayRuntime, "reduce", killing)
+    (optimizer,) = run.trainer.optimizers
+    result = optimizer.step()
+    assert (result.env_steps, result.updates, result.skipped_updates) == (ROWS, 10, 0)
+    assert result.dropped_rows in (0, ROWS // 2) and result.learnt_rows >= ROWS
+    run.trainer.evaluators.metrics()
+    assert len(run.losses.told) == 1
+    assert_replicas_have(run.trainer.weights()["default"], run.trainer)
+    result = optimizer.step()
+    assert (result.env_steps, result.updates, result.learnt_rows, result.dropped_rows) == (ROWS, 10, 2 * ROWS, 0)
+    assert_replicas_have(run.trainer.weights()["default"], run.trainer)
+    run.trainer.close()
 
 
 def test_an_evaluator_that_is_killed_again_and_again_ends_the_run(tmp_path: Path) -> None:

@@ -16,11 +16,12 @@ KILL, RAISE, HANG = "kill", "raise", "hang"
 
 
 class Doomed(CountEnv):
-    """Counts, in episodes of five steps, and looks into ``folder`` before each step."""
+    """Counts, in episodes of five steps; looks into ``folder`` before each step, and says there who it is."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(5)
         self._folder = Path(folder)
+        (self._folder / f"process-{os.getpid()}").touch()
 
     def step(self, action: Any) -> Any:
         look_into(self._folder)
