@@ -114,6 +114,10 @@ class Crew:
                 member.failures, member.first_failure = 0, None
         return answers
 
+    def sample_again(self, index: int, method: str, returns: int) -> Answer:
+        """Another sample of one place."""
+        return self._ask(method, (), returns, index)[0]
+
     def tell(self, method: str, *args: Any) -> None:
         """Calls everyone and waits for nobody; whoever fails in it is replaced when next asked."""
         self.expect([(member.handle, member.handle.submit(method, *args)) for member in self._members])
@@ -128,9 +132,10 @@ class Crew:
             if member is not None:
                 member.told.append(ref)
 
-    def _ask(self, method: str, args: Sequence[Any], returns: int) -> list[Answer]:
+    def _ask(self, method: str, args: Sequence[Any], returns: int, index: int | None = None) -> list[Answer]:
+        """Of everyone, or of one place."""
         answers: dict[int, Answer] = {}
-        waiting = self._members
+        asked = waiting = self._members if index is None else [self._members[index]]
         while waiting:
             results = {member: _submit(member.handle, method, args, returns) for member in waiting}
             values, errors = self._gather({member: [*member.told, refs[0]] for member, refs in results.items()})
@@ -140,7 +145,7 @@ class Crew:
             for member, error in errors.items():
                 self._replace(member, error)
             waiting = list(errors)
-        return [answers[member.index] for member in self._members]
+        return [answers[member.index] for member in asked]
 
     # -- calls that others have submitted
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import Call, Crew, Member
-from rlcore.errors import RlcoreError
+from rlcore.crew import TRIES, Call, Crew, Member
+from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
@@ -127,18 +127,44 @@ class EvaluatorSet:
         """Has every evaluator sample once and hands the samples to every reader."""
         answers = self._crew.sample("sample_counted", returns=2)
         samples = [Sample(handle, info, batch) for handle, info, (batch,) in answers]
-        for info in (sample.info for sample in samples):
-            self.env_steps += info.env_steps
-            for policy_id, leaves in info.filters.items():
-                for leaf, delta in leaves.items():
-                    self._filters[policy_id][leaf].apply(delta)
+        for sample in samples:
+            self._count(sample.info)
         for reader in self._readers:
             reader.deliver(samples)
 
     def fetch(self, samples: Round, policy_ids: Sequence[str]) -> MultiAgentBatch:
-        """The samples of a round in this process as one batch, of the policies named."""
-        whole = concat_agents(self._runtime.get([sample.batch for sample in samples]))
-        return whole.select(policy_ids)
+        """The samples of a round in this process as one batch, of the policies named.
+
+        A sample that was lost after it was taken, with the machine that held it, is taken again.
+        """
+        try:
+            batches = self._runtime.get([sample.batch for sample in samples])
+        except WorkerLost:
+            if not self._runtime.isolates:
+                raise
+            batches = [self._batch(index, sample) for index, sample in enumerate(samples)]
+        return concat_agents(batches).select(policy_ids)
+
+    def _batch(self, index: int, sample: Sample) -> MultiAgentBatch:
+        """The sample of one evaluator, or as many new ones as are lost, up to a bound."""
+        info, batch = sample.info, sample.batch
+        for _ in range(TRIES):
+            try:
+                found: MultiAgentBatch = self._runtime.get(batch)
+            except WorkerLost:
+                self.env_steps -= info.env_steps
+                _, info, (batch,) = self._crew.sample_again(index, "sample_counted", returns=2)
+                self._count(info)
+            else:
+                return found
+        found = self._runtime.get(batch)
+        return found
+
+    def _count(self, info: SampleInfo) -> None:
+        self.env_steps += info.env_steps
+        for policy_id, leaves in info.filters.items():
+            for leaf, delta in leaves.items():
+                self._filters[policy_id][leaf].apply(delta)
 
     def broadcast(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> None:
         """Sends weights, put once, progress and filters to every evaluator, and to the local one.

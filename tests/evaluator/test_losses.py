@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -15,7 +16,7 @@ from rlcore.errors import ConfigError, EnvError, UserError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
-from rlcore.runtime.inline import InlineRuntime
+from rlcore.runtime.inline import InlineRef, InlineRuntime
 from rlcore.runtime.snapshot import snapshot
 from rlcore.sampling.collect import Fragment
 from rlcore.sampling.filters import MeanStd
@@ -106,6 +107,20 @@ def test_a_new_evaluator_has_weights_progress_and_filters_of_the_others_and_a_se
     fresh.sample()
     before.sample()
     assert second["rng"] == fresh._rng.bit_generator.state != before._rng.bit_generator.state
+
+
+def test_a_sample_that_is_lost_with_its_machine_is_taken_again() -> None:
+    one = Losing({})
+    one.rounds(1)
+    for gone in (False, True):
+        kept, lost = one.reader.round()
+        lost = dataclasses.replace(lost, batch=InlineRef(error=WorkerLost(lost.handle, "its machine is gone")))
+        if gone:
+            one.runtime.kill(lost.handle)
+        before = one.set.env_steps
+        assert len(one.set.fetch([kept, lost], ("default",))["default"]) == 16
+        assert one.set.env_steps == before
+    assert one.losses == [(1, "it was killed")]
 
 
 def test_filters_are_merged_from_what_was_sampled_and_from_nothing_that_was_lost() -> None:
