@@ -11,7 +11,17 @@ import sys
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_serializer, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    field_serializer,
+    field_validator,
+    model_serializer,
+    model_validator,
+)
 
 from rlcore.errors import ConfigError
 from rlcore.validation import check_parts, plain_numbers, shown, validate
@@ -58,6 +68,8 @@ class EvaluatorSettings(Section):
     fragment: Positive | None = None
     #: Complete episodes in one sample, in place of a fragment.
     episodes: Positive | None = None
+    #: Seconds after which one that has not answered is replaced; those that start have 300 at the least.
+    timeout_s: float = Field(default=300.0, gt=0)
 
     @model_validator(mode="after")
     def _one_of_two(self) -> EvaluatorSettings:
@@ -120,6 +132,33 @@ class ResourceSettings(Section):
     learner_gpus: Count = 0
 
 
+class RuntimeSettings(Section):
+    """The name of a runtime and, beside it, the settings that its ``Config`` knows; a name alone may stand for both."""
+
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+
+    name: str | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelt_out(cls, value: Any) -> Any:
+        return spelt_out(value)
+
+    @model_serializer(mode="wrap")
+    def _short(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        return serialize(self) if self.settings else self.name
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """All but the name."""
+        return dict(self.model_extra or {})
+
+
+def spelt_out(runtime: Any) -> Any:
+    """``{"name": "ray"}`` for ``"ray"``, so that settings beside the name can be merged."""
+    return {"name": runtime} if isinstance(runtime, str) or runtime is None else runtime
+
+
 class RunConfig(Section):
     """The settings of one run; ``rlcore.resolve.resolve`` fills in what the recipe and the defaults lend."""
 
@@ -140,7 +179,7 @@ class RunConfig(Section):
     evaluation: EvaluationSettings = EvaluationSettings()
     checkpoints: CheckpointSettings = CheckpointSettings()
     resources: ResourceSettings = ResourceSettings()
-    runtime: str | None = None
+    runtime: RuntimeSettings = RuntimeSettings()
     seed: Count = 0
     #: ``{row key: value}``: the run stops when one of them is reached. Null removes a key that was set before.
     stop: dict[str, float] = Field(default_factory=dict)

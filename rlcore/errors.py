@@ -77,3 +77,7 @@ class WorkerLost(RlcoreError):
     def __init__(self, handle: object, cause: str = "") -> None:
         super().__init__(f"worker {handle} was lost{': ' + cause if cause else ''}")
         self.handle = handle
+        self.cause = cause
+
+    def __reduce__(self) -> tuple[type[WorkerLost], tuple[object, str]]:
+        return type(self), (self.handle, self.cause)

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.errors import RlcoreError
+from rlcore.crew import TRIES, Call, Crew, Member
+from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
@@ -19,6 +20,12 @@ from rlcore.sampling.reward_filters import REWARD_STATISTICS
 
 #: What an evaluator asks for where it is a worker of its own.
 EVALUATOR_RESOURCES = Resources(cpus=1.0)
+
+#: Seconds that evaluators get to close their environments.
+CLOSING_S = 2.0
+
+#: Seconds after which an evaluator that has not answered counts as hanging.
+TIMEOUT_S = 300.0
 
 #: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
 #: many in a step has been left unread by one beside it.
@@ -73,6 +80,10 @@ class EvaluatorSet:
     ``builders`` make them, one each; without any, ``local`` samples itself. The set owns the statistics of the
     observation filters: what the evaluators have seen is merged in the order of the evaluators, and the result goes to
     all with the next broadcast, so that every evaluator normalises alike.
+
+    An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
+    says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
+    episodes. ``on_loss`` is told ``(index, cause)``. A round still has a sample of every evaluator.
     """
 
     def __init__(
@@ -80,18 +91,31 @@ class EvaluatorSet:
         runtime: Runtime,
         local: PolicyEvaluator,
         builders: Sequence[Callable[[], PolicyEvaluator]] = (),
+        *,
+        timeout_s: float = TIMEOUT_S,
+        on_loss: Callable[[int, str], None] = lambda index, cause: None,
     ) -> None:
         self._runtime = runtime
         self.local = local
         self.local_samples = not builders
-        self.handles: list[Handle] = [
-            runtime.spawn(build, EVALUATOR_RESOURCES) for build in (builders or [lambda: local])
-        ]
+        members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
+        members = members or [Member(0, None, runtime.local(local))]
+        self._crew = Crew(runtime, members, EVALUATOR_RESOURCES, self._bring_up, on_loss, timeout_s)
         self._readers: list[SampleReader] = []
         self._version = 0
         self._filters = copy.deepcopy(local.filters)
+        #: What new evaluators are sent: the last update of each group of policies, oldest first, and before the first
+        #: what evaluators went on from.
+        self._updates: dict[frozenset[str], Ref] = {}
+        self._begun_with: dict[int, list[tuple[str, Any]]] = {}
+        self._for_newcomers: list[Callable[[Handle], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
         self.env_steps = 0
+
+    @property
+    def handles(self) -> list[Handle]:
+        """The evaluators as they are now; others, where some have been replaced."""
+        return self._crew.handles
 
     def reader(self) -> SampleReader:
         """A reader for one optimizer."""
@@ -101,32 +125,97 @@ class EvaluatorSet:
 
     def sample_round(self) -> None:
         """Has every evaluator sample once and hands the samples to every reader."""
-        pairs = [handle.submit("sample_counted", returns=2) for handle in self.handles]
-        infos = self._runtime.get([info for info, _ in pairs])
-        samples = [
-            Sample(handle, info, batch) for handle, info, (_, batch) in zip(self.handles, infos, pairs, strict=True)
-        ]
-        for info in infos:
-            self.env_steps += info.env_steps
-            for policy_id, leaves in info.filters.items():
-                for leaf, delta in leaves.items():
-                    self._filters[policy_id][leaf].apply(delta)
+        answers = self._crew.sample("sample_counted", returns=2)
+        samples = [Sample(handle, info, batch) for handle, info, (batch,) in answers]
+        for sample in samples:
+            self._count(sample.info)
         for reader in self._readers:
             reader.deliver(samples)
 
     def fetch(self, samples: Round, policy_ids: Sequence[str]) -> MultiAgentBatch:
-        """The samples of a round in this process as one batch, of the policies named."""
-        whole = concat_agents(self._runtime.get([sample.batch for sample in samples]))
-        return whole.select(policy_ids)
+        """The samples of a round in this process as one batch, of the policies named.
+
+        A sample that was lost after it was taken, with the machine that held it, is taken again.
+        """
+        try:
+            batches = self._runtime.get([sample.batch for sample in samples])
+        except WorkerLost:
+            if not self._runtime.isolates:
+                raise
+            batches = [self._batch(index, sample) for index, sample in enumerate(samples)]
+        return concat_agents(batches).select(policy_ids)
+
+    def _batch(self, index: int, sample: Sample) -> MultiAgentBatch:
+        """The sample of one evaluator, or as many new ones as are lost, up to a bound."""
+        info, batch = sample.info, sample.batch
+        for _ in range(TRIES):
+            try:
+                found: MultiAgentBatch = self._runtime.get(batch)
+            except WorkerLost:
+                self.env_steps -= info.env_steps
+                _, info, (batch,) = self._crew.sample_again(index, "sample_counted", returns=2)
+                self._count(info)
+            else:
+                return found
+        found = self._runtime.get(batch)
+        return found
+
+    def _count(self, info: SampleInfo) -> None:
+        self.env_steps += info.env_steps
+        for policy_id, leaves in info.filters.items():
+            for leaf, delta in leaves.items():
+                self._filters[policy_id][leaf].apply(delta)
 
     def broadcast(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> None:
-        """Sends weights, put once, progress and filters to every evaluator, and to the local one."""
+        """Sends weights, put once, progress and filters to every evaluator, and to the local one.
+
+        It waits for none of them: they have them before the next sample.
+        """
         self._version += 1
         filters = filter_statistics(self._filters)
         update = self._runtime.put(Update(dict(weights), self._version, dict(progress), filters))
-        self._runtime.get([handle.submit("receive", update) for handle in self.handles])
+        policies = frozenset(weights) | frozenset(progress)
+        self._updates = {group: ref for group, ref in self._updates.items() if not group <= policies}
+        self._updates[policies] = update
+        self._begun_with.clear()
+        self._crew.tell("receive", update)
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
+
+    # -- calls of optimizers
+
+    def tell(self, method: str, *args: Any) -> None:
+        """Calls every evaluator and waits for none; one that fails in it is replaced before it is next asked."""
+        self._crew.tell(method, *args)
+
+    def expect(self, calls: Sequence[Call]) -> None:
+        """As ``tell``, for calls that have been submitted already."""
+        self._crew.expect(calls)
+
+    def settle(self, calls: Sequence[Call]) -> list[Any]:
+        """The values of calls that have been submitted, at most one an evaluator.
+
+        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then. What it raises is raised.
+        """
+        return self._crew.settle(calls)
+
+    def result(self, ref: Ref) -> Any:
+        """The value of a reference. ``WorkerLost`` also where it has not come in the time that evaluators have."""
+        return self._crew.result(ref)
+
+    def bring_up_with(self, calls: Callable[[Handle], Sequence[Ref]]) -> None:
+        """From now on ``calls(handle)`` is what a new evaluator gets beside weights, progress and filters."""
+        self._for_newcomers.append(calls)
+
+    def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
+        told = [handle.submit(method, argument) for method, argument in self._begun_with.get(index, [])]
+        told += [handle.submit("receive", update) for update in self._updates.values()]
+        for calls in self._for_newcomers:
+            told += calls(handle)
+        told.append(handle.submit("begin_again", life))
+        return told
+
+    # -- state
 
     @property
     def version(self) -> int:
@@ -142,6 +231,7 @@ class EvaluatorSet:
         self.local.set_filters(statistics)
         states = self._runtime.put(statistics)
         self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
+        self._begun_with = {i: [("set_filters", states)] for i in range(len(self.handles))}
 
     def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:
         """Makes every evaluator's graphs, and the local one's, what those are that ``states`` come from."""
@@ -152,17 +242,17 @@ class EvaluatorSet:
 
     def metrics(self) -> list[Metrics]:
         """Each evaluator's metrics since the last call."""
-        metrics: list[Metrics] = self._runtime.get([handle.submit("metrics") for handle in self.handles])
-        return metrics
+        return self._crew.ask("metrics")
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly."""
-        states = self._runtime.get([handle.submit("get_state") for handle in self.handles])
+        states = self._crew.ask("get_state")
         return {
             "version": self._version,
             "env_steps": self.env_steps,
             "evaluators": {str(i): state for i, state in enumerate(states)},
             "filters": filter_statistics(self._filters),
+            "lives": self._crew.lives,
         }
 
     @staticmethod
@@ -174,13 +264,19 @@ class EvaluatorSet:
         """Goes on from ``get_state``'s tree. With another number of evaluators, those without a state begin anew."""
         self._version = int(state["version"])
         self.env_steps = int(state["env_steps"])
+        self._updates.clear()
         self.set_filters(state["filters"])
         known = state["evaluators"]
-        pairs = [(handle, known[str(i)]) for i, handle in enumerate(self.handles) if str(i) in known]
-        self._runtime.get([handle.submit("set_state", own) for handle, own in pairs])
+        self._crew.lives = state["lives"]
+        begun = {i: self._runtime.put(known[str(i)]) for i in range(len(self.handles)) if str(i) in known}
+        self._runtime.get([self.handles[i].submit("set_state", own) for i, own in begun.items()])
+        for i, own in begun.items():
+            self._begun_with[i].append(("set_state", own))
 
     def close(self) -> None:
-        """Ends the evaluators."""
+        """Ends the evaluators, which get a moment to close their environments; may be called twice."""
+        closing = [handle.submit("close") for handle in self.handles]
+        self._runtime.wait(closing, len(closing), CLOSING_S)
         for handle in self.handles:
             self._runtime.kill(handle)
         if not self.local_samples:

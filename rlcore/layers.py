@@ -1,7 +1,7 @@
 """Layers of settings, each over those before it: the recipe, its settings for an environment, YAML, the command line.
 
-Two choices are more than merging key by key: another optimizer brings what the recipe lends to it, and episodes and
-fragment replace each other.
+Three choices are more than merging key by key: another optimizer brings what the recipe lends to it, another runtime
+drops the settings of the one before, and episodes and fragment replace each other.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.provenance import Provenance
+from rlcore.runtime_choice import choose_runtime
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,8 @@ def merge_layers(lent: Lent, user: list[Layer]) -> tuple[dict[str, Any], Provena
     for layer in lent.layers + user:
         _choose_optimizer(merged, layer, lent, provenance)
         _choose_collection(merged, layer, provenance)
+        for key in choose_runtime(merged, layer.settings):
+            provenance.leave_out(f"runtime.{key}", "given for another runtime")
         merge(merged, layer.settings)
         provenance.sources.update(dict.fromkeys(_leaves(layer.settings), layer.source))
     for key in [key for key, value in _section(merged, "stop").items() if value is None]:

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import functools
 import json
-import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from rlcore import registry
-from rlcore.config import EvaluatorSettings, RunConfig
+from rlcore.config import EvaluatorSettings, RuntimeSettings
 from rlcore.env import BatchedEnv, Spaces
-from rlcore.envs import EnvSource, build_env
-from rlcore.episode_events import EpisodeEvents
+from rlcore.envs import build_env
 from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
-from rlcore.evaluator_set import EvaluatorSet
+from rlcore.evaluator_maker import EvaluatorMaker
+from rlcore.evaluator_set import EVALUATOR_RESOURCES, EvaluatorSet
 from rlcore.hooks import Hooks
-from rlcore.policy_evaluator import PolicyEvaluator, filtered_space
+from rlcore.policy_evaluator import filtered_space
 from rlcore.policy_graph import Actor, GraphSpec
 from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spaces_by_policy
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
-from rlcore.runtime.base import Runtime
+from rlcore.runtime.base import Demand, Runtime
+from rlcore.runtime_choice import runtime_config
 from rlcore.sampling.collect import Collect, Episodes, Fragment
-from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import FILTERS, leaf_filters
 from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
-from rlcore.video import FilmSource
 
 #: By what returns are discounted where a policy graph does not say.
 DISCOUNT = 0.99
@@ -94,22 +91,48 @@ def _build_around(
     begun = {policy_id: _begin(spec, starts.get(policy_id)) for policy_id, spec in specs.items()}
     specs = {policy_id: spec for policy_id, (spec, _) in begun.items()}
     actors = {policy_id: actor for policy_id, (_, actor) in begun.items()}
-    maker = EvaluatorMaker(config, policy_of, specs, actors, hooks.for_workers())
-    runtime = registry.load("runtime", config.runtime or "inline")()
-    evaluators = _start_evaluators(maker, config.evaluators, runtime, env)
+    maker = EvaluatorMaker(
+        config.env,
+        config.env_settings,
+        config.evaluators.envs,
+        collect_of(config.evaluators),
+        FILTERS[config.filter],
+        _reward_filters(config.reward_filter, specs),
+        config.seed,
+        policy_of,
+        specs,
+        actors,
+        hooks.for_workers(),
+        config.evaluation.video_episodes,
+    )
+    runtime = start_runtime(config.runtime)
     try:
+        evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
         optimizers = _build_optimizers(run, evaluators, runtime)
+        if starts:
+            evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     except BaseException:
-        evaluators.close()
+        runtime.close()
         raise
-    if starts:
-        evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     return Parts(runtime, spaces, actors, evaluators, optimizers, Evaluation(maker.for_evaluation, config.seed))
+
+
+def start_runtime(settings: RuntimeSettings) -> Runtime:
+    """The runtime that a config names. ``UserError`` where it cannot be had, such as a cluster that does not answer."""
+    runtime = registry.load("runtime", settings.name or "inline")
+    return runtime(runtime_config(settings))
 
 
 def _seen(spaces: Spaces, filter_name: str) -> Spaces:
     """The spaces as the policy has them: observations come through the filter."""
     return filtered_space(spaces[0], leaf_filters(FILTERS[filter_name], spaces[0])), spaces[1]
+
+
+def _reward_filters(name: str, specs: Mapping[str, GraphSpec]) -> dict[str, RewardFilter]:
+    """One for each policy, by the discount that it learns with. Workers get them made: they do not know graphs."""
+    discounts = {policy_id: float(getattr(spec.config, "gamma", DISCOUNT)) for policy_id, spec in specs.items()}
+    made = {policy_id: REWARD_FILTERS[name](discount) for policy_id, discount in discounts.items()}
+    return {policy_id: one for policy_id, one in made.items() if one is not None}
 
 
 def _begin(spec: GraphSpec, start: Start | None) -> tuple[GraphSpec, Actor | None]:
@@ -123,69 +146,6 @@ def _begin(spec: GraphSpec, start: Start | None) -> tuple[GraphSpec, Actor | Non
     return spec, graph.actor()
 
 
-@dataclass(frozen=True)
-class EvaluatorMaker:
-    """Makes the evaluators of a run; picklable, so that workers can call it."""
-
-    config: RunConfig
-    policy_of: PolicyOf | Mapping[Any, str] | None
-    specs: Mapping[str, GraphSpec]
-    actors: Mapping[str, Actor | None]
-    worker_hooks: tuple[object, ...] = ()
-
-    def sampler(self, index: int, env: BatchedEnv | None = None) -> PolicyEvaluator:
-        """The ``index``-th of the evaluators that collect experience, in ``env`` where that is built already."""
-        events = EpisodeEvents(index, self.worker_hooks) if self.worker_hooks else None
-        settings = self.config.evaluators
-        return self._make(settings.envs, collect_of(settings), index, on_episode=events, env=env)
-
-    def idle(self, env: BatchedEnv) -> PolicyEvaluator:
-        """The driver's own evaluator where others sample."""
-        return self._make(1, collect_of(self.config.evaluators), env=env)
-
-    def for_evaluation(self, envs: int, episodes: Episodes, film: Path | None) -> PolicyEvaluator:
-        """One that plays deterministically; it is reseeded before each evaluation."""
-        source = self.config.env
-        if film is not None:
-            source = FilmSource(source, film, episodes, self.config.evaluation.video_episodes)
-        return self._make(envs, episodes, explore=False, source=source)
-
-    def _make(
-        self,
-        envs: int,
-        collect: Collect,
-        index: int = 0,
-        *,
-        explore: bool = True,
-        on_episode: Callable[[Episode], None] | None = None,
-        env: BatchedEnv | None = None,
-        source: EnvSource | None = None,
-    ) -> PolicyEvaluator:
-        # Copies: evaluators in one process must not share an actor.
-        actors = pickle.loads(pickle.dumps(self.actors))
-        return PolicyEvaluator(
-            env=(source or self.config.env) if env is None else lambda: env,
-            env_settings=self.config.env_settings if env is None else {},
-            num_envs=envs,
-            collect=collect,
-            policies={policy_id: actors[policy_id] or spec for policy_id, spec in self.specs.items()},
-            policy_of=self.policy_of,
-            specs=self.specs,
-            rng=seed_for(self.config.seed, Purpose.EVALUATOR, index),
-            explore=explore,
-            observation_filter=FILTERS[self.config.filter],
-            reward_filters=self._reward_filters() if explore else {},
-            index=index,
-            on_episode=on_episode,
-        )
-
-    def _reward_filters(self) -> dict[str, RewardFilter]:
-        """One for each policy, by the discount that it learns with."""
-        make = REWARD_FILTERS[self.config.reward_filter]
-        made = {name: make(float(getattr(spec.config, "gamma", DISCOUNT))) for name, spec in self.specs.items()}
-        return {name: one for name, one in made.items() if one is not None}
-
-
 def collect_of(evaluators: EvaluatorSettings) -> Collect:
     """What one sample of an evaluator is."""
     if evaluators.episodes is not None:
@@ -195,12 +155,17 @@ def collect_of(evaluators: EvaluatorSettings) -> Collect:
 
 
 def _start_evaluators(
-    maker: EvaluatorMaker, settings: EvaluatorSettings, runtime: Runtime, env: BatchedEnv
+    maker: EvaluatorMaker, settings: EvaluatorSettings, runtime: Runtime, env: BatchedEnv, hooks: Hooks
 ) -> EvaluatorSet:
     if not settings.count:
         return EvaluatorSet(runtime, maker.sampler(0, env))
+    runtime.require([Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)])
     builders = [functools.partial(maker.sampler, i) for i in range(settings.count)]
-    return EvaluatorSet(runtime, maker.idle(env), builders)
+
+    def on_loss(index: int, cause: str) -> None:
+        hooks.call.worker_lost(index=index, cause=cause)
+
+    return EvaluatorSet(runtime, maker.idle(env), builders, timeout_s=settings.timeout_s, on_loss=on_loss)
 
 
 def _build_optimizers(run: Resolved, evaluators: EvaluatorSet, runtime: Runtime) -> list[PolicyOptimizer]:

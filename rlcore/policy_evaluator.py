@@ -17,6 +17,7 @@ from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.learner import leaves_rho_to_learner
+from rlcore.optim import all_finite
 from rlcore.policy_graph import (
     Actor,
     GradientOutput,
@@ -45,6 +46,9 @@ from rlcore.validation import validate
 PolicySource = type[PolicyGraph] | GraphSpec | PolicyGraph | Actor
 #: By policy, what it shares with others: a filter for each leaf of its observations, and for its rewards.
 Filters = dict[str, dict[str, SharedStatistics]]
+
+#: Which stream of an evaluator's seed is that of its replacements, beside those that it is made with.
+_LIVES = 2
 
 
 class PolicyEvaluator:
@@ -89,7 +93,8 @@ class PolicyEvaluator:
         self._collect = collect
         self._check = check_observations
         self._on_episode = on_episode
-        seeds = _seed_sequence(rng).spawn(2)
+        self._seed = _seed_sequence(rng)
+        seeds = self._seed.spawn(2)
         self._rng = np.random.default_rng(seeds[0])
         self.env: BatchedEnv = build_env(env, num_envs, env_settings or {})
         self._policy_of = policy_function(policy_of, tuple(sources))
@@ -129,6 +134,18 @@ class PolicyEvaluator:
         self._metrics = Metrics()
         self._samples = self._kept = 0
         self._recent: dict[int, _RecentSample] = {}
+
+    @classmethod
+    def remote(cls, **same: Any) -> Any:
+        """The same thing as a Ray actor: its handle, whose methods are called as ``handle.sample.remote()``.
+
+        Takes the arguments of the class; ``env`` and ``graph`` may be classes and functions of a script. Where this
+        process is not connected to Ray, a Ray of its own is started until it ends. Within the runtimes of rlcore,
+        evaluators are spawned by an ``EvaluatorSet`` instead.
+        """
+        from rlcore.runtime.ray.evaluator import remote_evaluator
+
+        return remote_evaluator(cls, same)
 
     def _make_sampler(self, index: int, explore: bool) -> ColumnarSampler | GeneralSampler:
         if self.env.lockstep and len(self._roles) == 1:
@@ -244,11 +261,11 @@ class PolicyEvaluator:
 
     def gradients_apart(
         self, number: int, units: Mapping[str, NDArray[np.int64]]
-    ) -> tuple[dict[str, GradientOutput], dict[str, Weights]]:
+    ) -> tuple[dict[str, GradientOutput], dict[str, Weights], dict[str, int]]:
         """Gradients on ``units`` of the recent sample ``number``, which stays where it was collected.
 
-        The arrays come apart from the rest, so that a driver can weigh them without fetching them. ``UserError`` for a
-        sample that is not kept any more.
+        What is to be said of them, the arrays, and how many samples they are of, apart from each other, so that a
+        driver can have them averaged without fetching them. ``UserError`` for a sample that is not kept any more.
         """
         if number not in self._recent:
             raise UserError(f"sample {number} is not kept; there are: {', '.join(map(str, self._recent)) or 'none'}")
@@ -258,13 +275,18 @@ class PolicyEvaluator:
                 pinned = sample.pinned(policy_id, self.graph(policy_id))
                 outputs[policy_id] = self.graph(policy_id).gradients(pinned, own)
         gradients = {policy_id: output.gradients for policy_id, output in outputs.items()}
-        return {policy_id: replace(output, gradients={}) for policy_id, output in outputs.items()}, gradients
+        told = {policy_id: replace(output, gradients={}) for policy_id, output in outputs.items()}
+        return told, gradients, {policy_id: output.count for policy_id, output in outputs.items()}
 
     def apply_gradients(self, gradients: Mapping[str, Weights]) -> None:
         """One optimizer step of each policy named."""
         for policy_id, own in gradients.items():
             self.graph(policy_id).apply_gradients(own)
             self._stale.add(policy_id)
+
+    def apply_finite(self, gradients: Mapping[str, Weights]) -> None:
+        """One optimizer step of each policy whose gradients are finite."""
+        self.apply_gradients({policy_id: own for policy_id, own in gradients.items() if all_finite(own)})
 
     def _refresh_actors(self) -> None:
         """Actors of policies whose graphs have learnt here get the new weights, when they are next needed."""
@@ -330,6 +352,15 @@ class PolicyEvaluator:
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Draws from ``seed`` from now on, in acting and for the seeds of environments that are reset."""
         self._rng.bit_generator.state = np.random.default_rng(seed).bit_generator.state
+
+    def begin_again(self, life: int) -> None:
+        """Takes the place of an evaluator that was lost, as the ``life``-th to do so: before its first sample.
+
+        It draws from a stream of its own, and numbers its episodes apart from those before.
+        """
+        own = np.random.SeedSequence(self._seed.entropy, spawn_key=(*self._seed.spawn_key, _LIVES, life))
+        self.reseed(own)
+        self._sampler.book.life = life
 
     def graph_spec(self, policy_id: str) -> GraphSpec:
         """What builds the policy's graph elsewhere. ``UserError`` where only a finished policy was given."""

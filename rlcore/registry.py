@@ -13,12 +13,14 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import inspect
+import pickle
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
+import cloudpickle
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from stevedore import DriverManager
@@ -109,10 +111,31 @@ class Registrations:
     """What a program has registered, in a form that travels to workers (with cloudpickle, as classes of a script do).
 
     ``parts`` are ``(kind, name, object)``; ``gym_specs`` the Gymnasium ids registered from outside Gymnasium itself.
+    Parts that were sent are opened when they are loaded: a policy graph would have every worker import its framework.
     """
 
     parts: tuple[tuple[str, str, Any], ...] = ()
     gym_specs: tuple[EnvSpec, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"parts": tuple((*key, SentPart.of(part)) for *key, part in self.parts), "gym_specs": self.gym_specs}
+
+
+class SentPart:
+    """A registered part from another process, packed. It goes by the part's own module and name."""
+
+    def __init__(self, target: str, data: bytes) -> None:
+        self.__module__, self.__qualname__ = target.split(":")
+        self._data = data
+
+    @classmethod
+    def of(cls, part: object) -> SentPart:
+        """``part``, to be sent; one that was sent before goes on as it is."""
+        return part if isinstance(part, SentPart) else cls(target_of(part), cloudpickle.dumps(part))
+
+    def open(self) -> Any:
+        """The part itself."""
+        return pickle.loads(self._data)
 
 
 # A decorator has nowhere else to put what it is given. Read through `available`, `find` and `registrations` only.
@@ -133,16 +156,20 @@ def register(kind: str, name: str) -> Callable[[Registered], Registered]:
 
     def add(part: Registered) -> Registered:
         which.check(part, f"what is registered as {which.label} '{name}'")
-        taken = _registered.get((kind, name))
-        if taken is not None and not _same(taken, part):
-            raise AmbiguousPluginError(
-                f"{which.label} '{name}' is already registered for {target_of(taken)}; "
-                f"register {target_of(part)} under another name"
-            )
-        _registered[kind, name] = part
+        _add(which, name, part)
         return part
 
     return add
+
+
+def _add(which: Kind, name: str, part: object) -> None:
+    taken = _registered.get((which.name, name))
+    if taken is not None and not _same(taken, part):
+        raise AmbiguousPluginError(
+            f"{which.label} '{name}' is already registered for {target_of(taken)}; "
+            f"register {target_of(part)} under another name"
+        )
+    _registered[which.name, name] = part
 
 
 def registrations() -> Registrations:
@@ -155,7 +182,11 @@ def registrations() -> Registrations:
 def adopt(given: Registrations) -> None:
     """Registers in this process what another one sent; doing it again is harmless."""
     for kind, name, part in given.parts:
-        register(kind, name)(part)
+        if isinstance(part, SentPart):
+            # It was checked where it comes from.
+            _add(kind_named(kind), name, part)
+        else:
+            register(kind, name)(part)
     for spec in given.gym_specs:
         gymnasium.registry[spec.id] = spec
 
@@ -222,7 +253,10 @@ def load_plugin(plugin: Plugin) -> Any:
     """The class of one entry of :func:`available`; errors as for :func:`load`."""
     which = kind_named(plugin.kind)
     if plugin.distribution is None:
-        return _registered[plugin.kind, plugin.name]
+        part = _registered[plugin.kind, plugin.name]
+        if isinstance(part, SentPart):
+            part = _registered[plugin.kind, plugin.name] = part.open()
+        return part
     what = f"{which.label} '{plugin.name}' of {plugin.source}"
     entry_point = importlib.metadata.EntryPoint(plugin.name, plugin.target, which.group)
     # A package installed since this process started is not in the import system's lists of folders yet.

@@ -18,17 +18,18 @@ from rlcore.config import (
     ResolvedOptimizer,
     ResolvedPolicy,
     RunConfig,
+    RuntimeSettings,
     check_layer,
     check_settings,
     parse_config,
 )
-from rlcore.config_text import nested
 from rlcore.envs import known_ids
 from rlcore.errors import ConfigError, UnknownPluginError
 from rlcore.known import framework_of
 from rlcore.layers import Layer, Lent, merge, merge_layers
 from rlcore.lookup_errors import did_you_mean
 from rlcore.provenance import Provenance
+from rlcore.runtime_choice import nested_overrides, runtime_config, with_runtime_spelt_out
 from rlcore.seeding import Purpose, seed_for
 from rlcore.validation import validate_plain
 
@@ -67,7 +68,7 @@ def resolve(
     """
     given = settings.model_dump(exclude_unset=True) if isinstance(settings, RunConfig) else settings
     check_settings(given)
-    user = [Layer(source, given), Layer(overrides_source, nested(overrides or {}))]
+    user = [Layer(source, with_runtime_spelt_out(given)), Layer(overrides_source, nested_overrides(overrides or {}))]
     # The user's settings alone are checked before any plugin is loaded for them: what one source gets wrong is wrong
     # where another one overrules it, too.
     for layer in user:
@@ -114,9 +115,12 @@ def _with_defaults(config: RunConfig, recipe: type[Algorithm], asked: RunConfig)
     evaluators = config.evaluators
     if evaluators.fragment is None and evaluators.episodes is None:
         evaluators = evaluators.model_copy(update={"fragment": DEFAULT_FRAGMENT})
-    # Evaluators that only the recipe asks for are no reason to start an engine.
-    runtime = config.runtime or ("ray" if asked.evaluators.count else "inline")
-    registry.load("runtime", runtime)
+    runtime = config.runtime
+    if runtime.name is None:
+        # Evaluators that only the recipe asks for are no reason to start an engine; the address of one is.
+        name = "ray" if asked.evaluators.count or runtime.settings else "inline"
+        runtime = RuntimeSettings.model_validate({**runtime.settings, "name": name})
+    runtime_config(runtime)
     graph = None
     if not config.policies or any(entry.graph is None for entry in config.policies.values()):
         graph = _graph_in(config.framework, recipe)

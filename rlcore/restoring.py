@@ -10,7 +10,6 @@ from typing import Any
 
 from rlcore.checkpoint import load_tree
 from rlcore.config import parse_config
-from rlcore.config_text import nested
 from rlcore.env import Spaces
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.layers import merge, replaced_collection
@@ -18,6 +17,7 @@ from rlcore.policy_graph import Weights
 from rlcore.provenance import Provenance
 from rlcore.resolve import Resolved, check_policy_of
 from rlcore.results import RunFolder, checkpoint_folder, is_run_folder
+from rlcore.runtime_choice import choose_runtime, nested_overrides, with_runtime_spelt_out
 from rlcore.saved_policies import policies_in, settings_of, weights_in
 from rlcore.trust import check_objects, check_trust, imported_names
 
@@ -100,14 +100,15 @@ def _check_parts_of(folder: Path, state: object, manifest: Mapping[str, Any]) ->
 
 
 def _with_overrides(written: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
-    changes = nested(overrides)
+    changes = nested_overrides(overrides)
     fixed = sorted(set(changes) - set(CHANGEABLE))
     if fixed:
         raise ConfigError(
             f"{', '.join(fixed)}: cannot change in a run that goes on, only {', '.join(CHANGEABLE)} can; "
             "a new run may start from its checkpoint"
         )
-    config = dict(written)
+    config = with_runtime_spelt_out(written)
+    choose_runtime(config, changes)
     replaced = replaced_collection(changes.get("evaluators"))
     if replaced is not None:
         config["evaluators"] = {**config["evaluators"], replaced: None}

@@ -39,8 +39,8 @@ def graph_names(policy_id: str, settings: ResolvedPolicy, framework: str | None 
 def imported_names(config: RunConfig, policies: Mapping[str, ResolvedPolicy]) -> ImportedNames:
     """What going on with the run would import: all of the above, its runtime and its optimizers."""
     names = env_names(config)
-    if config.runtime is not None and registry.is_import_path(config.runtime):
-        names["runtime"] = config.runtime
+    if config.runtime.name is not None and registry.is_import_path(config.runtime.name):
+        names["runtime"] = config.runtime.name
     for policy_id, settings in policies.items():
         names |= graph_names(policy_id, settings)
         if registry.is_import_path(settings.optimizer.name):

@@ -27,6 +27,7 @@ RUNS = Path("runs")
 @click.option("--optimizer", metavar="O", help="Another optimizer than the recipe's.")
 @click.option("--evaluators", metavar="N", type=click.IntRange(min=0), help="How many evaluators collect experience.")
 @click.option("--runtime", metavar="R", help="What runs the evaluators: inline, ray ...")
+@click.option("--address", metavar="HOST:PORT", help="The head node of a Ray cluster to run on, or 'auto'.")
 @click.option("--seed", metavar="S", type=click.IntRange(min=0), help="The same seed gives the same run.")
 @click.option("--set", "settings", metavar="KEY=VALUE", multiple=True, help="Any setting, as policy.gamma=0.98.")
 @click.option("--stop", metavar="KEY=VALUE", multiple=True, help="Stop once a row has this value or more.")
@@ -43,6 +44,7 @@ def train(
     optimizer: str | None,
     evaluators: int | None,
     runtime: str | None,
+    address: str | None,
     seed: int | None,
     settings: tuple[str, ...],
     stop: tuple[str, ...],
@@ -60,7 +62,8 @@ def train(
         "framework": framework,
         "optimizer.name": optimizer,
         "evaluators.count": evaluators,
-        "runtime": runtime,
+        "runtime.name": runtime,
+        "runtime.address": address,
         "seed": seed,
         "checkpoints.every": checkpoint_every,
     }

@@ -5,7 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
+
+from pydantic import BaseModel, ConfigDict
 
 Ref = Any
 
@@ -19,23 +21,56 @@ class Resources:
     custom: Mapping[str, float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Demand:
+    """So many workers that need ``each``, and the dotted key of the setting that asks for them."""
+
+    setting: str
+    count: int
+    each: Resources
+
+
+class RuntimeConfig(BaseModel):
+    """Base of every ``Runtime.Config``: the settings beside ``runtime.name``. Unknown keys are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
 class Handle(Protocol):
     """A worker. Calls on one handle run in the order submitted."""
 
     def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
         """Calls ``method``; gives one reference, or a tuple of ``returns`` of them.
 
-        References among ``args`` arrive as their values. What crosses is a read-only snapshot.
+        References among ``args`` arrive as their values. What crosses is a snapshot: arrays of numbers, of whatever
+        layout and however deep within a value, arrive read-only; arrays of Python objects as copies of one's own.
         """
         ...
 
 
 class Runtime(ABC):
-    """Runs workers. Optimizers call this and nothing below it; nothing reads a clock but ``now()``."""
+    """Runs workers. Optimizers call this and nothing below it; nothing reads a clock but ``now()``.
+
+    Made from an instance of its ``Config``, or without arguments.
+    """
+
+    Config: ClassVar[type[RuntimeConfig]] = RuntimeConfig
+    #: Whether a worker can fail and leave the driver and the other workers unharmed, so that it may be replaced.
+    isolates: ClassVar[bool] = True
+
+    def __init__(self, config: RuntimeConfig | None = None) -> None:
+        """Gets ready to spawn. ``UserError`` where that is not possible."""
+
+    def require(self, demands: Sequence[Demand]) -> None:
+        """Raises ``ConfigError``, with the setting to change, where ``demands`` are more than there ever will be."""
 
     @abstractmethod
     def spawn(self, build: Callable[[], Any], resources: Resources = Resources()) -> Handle:
         """Starts a worker around the object that ``build()`` (picklable) returns."""
+
+    def local(self, worker: Any) -> Handle:
+        """A handle on an object of this process itself, for whoever works in the driver."""
+        return self.spawn(lambda: worker)
 
     @abstractmethod
     def get(self, refs: Any) -> Any:
@@ -69,9 +104,10 @@ class Runtime(ABC):
         """A runtime, picklable, for a worker that drives workers of its own."""
 
     @abstractmethod
-    def reduce(self, refs: Sequence[Ref], counts: Sequence[Mapping[str, float]]) -> Ref:
+    def reduce(self, refs: Sequence[Ref], counts: Sequence[Mapping[str, float] | Ref]) -> Ref:
         """A reference to the average of trees ``{key: {name: array}}``, weighted by ``counts[i][key]``.
 
+        Counts, too, may be references; it is not waited for any of them.
         A tree without a key, or with a count of 0 for it, takes no part in that key's average.
         """
 

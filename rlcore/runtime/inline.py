@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.errors import WorkerLost
-from rlcore.runtime.base import Handle, Resources, Runtime
-from rlcore.runtime.reduction import average
+from rlcore.runtime.base import Handle, Resources, Runtime, RuntimeConfig
+from rlcore.runtime.reduction import average_counted, in_tree
 from rlcore.runtime.snapshot import snapshot
 
 
@@ -61,7 +61,10 @@ def _value(ref: InlineRef) -> Any:
 class InlineRuntime(Runtime):
     """Everything in one process, deterministic: a call runs when submitted and raises when got."""
 
-    def __init__(self) -> None:
+    # What goes wrong is to be seen where it happens.
+    isolates = False
+
+    def __init__(self, config: RuntimeConfig | None = None) -> None:
         self._handles: list[InlineHandle] = []
 
     def spawn(self, build: Callable[[], Any], resources: Resources = Resources()) -> InlineHandle:
@@ -94,8 +97,13 @@ class InlineRuntime(Runtime):
     def child(self) -> InlineRuntime:
         return InlineRuntime()
 
-    def reduce(self, refs: Sequence[InlineRef], counts: Sequence[Mapping[str, float]]) -> InlineRef:
-        return InlineRef(snapshot(average([_value(ref) for ref in refs], counts)))
+    def reduce(self, refs: Sequence[InlineRef], counts: Sequence[Mapping[str, float] | InlineRef]) -> InlineRef:
+        try:
+            weights = [_value(count) if isinstance(count, InlineRef) else count for count in counts]
+            parts = list(zip(map(_value, refs), weights, strict=True))
+            return InlineRef(snapshot(in_tree(parts, average_counted)[0]))
+        except Exception as error:  # raised as itself by whoever gets the reference
+            return InlineRef(error=error)
 
     def close(self) -> None:
         for handle in self._handles:

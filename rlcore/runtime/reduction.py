@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Tree = Mapping[str, Mapping[str, NDArray[Any]]]
+Counts = Mapping[str, float]
+Item = TypeVar("Item")
+
+#: How many trees are averaged at a time.
+FAN_IN = 8
 
 
-def average(trees: Sequence[Tree], counts: Sequence[Mapping[str, float]]) -> dict[str, dict[str, NDArray[Any]]]:
+def average(trees: Sequence[Tree], counts: Sequence[Counts]) -> dict[str, dict[str, NDArray[Any]]]:
     """``sum_i counts[i][key] * trees[i][key][name] / sum_i counts[i][key]``, in the arrays' own dtype.
 
     Summed in the order given, so that the same input gives the same bits. A key that no tree has samples for is absent.
@@ -33,3 +38,22 @@ def _weighted(parts: Sequence[tuple[NDArray[Any], float]]) -> NDArray[Any]:
     for array, share in parts[1:]:
         out += array * array.dtype.type(share)
     return out
+
+
+def average_counted(parts: Sequence[tuple[Tree, Counts]]) -> tuple[Tree, Counts]:
+    """The average of some of the trees, and of how many samples it is the average."""
+    trees, counts = [tree for tree, _ in parts], [count for _, count in parts]
+    mean = average(trees, counts)
+    return mean, {key: sum(n.get(key, 0) for tree, n in parts if key in tree) for key in mean}
+
+
+def in_tree(items: Sequence[Item], combine: Callable[[Sequence[Item]], Item]) -> Item:
+    """Combines ``items`` by groups of ``FAN_IN``, the outcomes again, until one is left.
+
+    Items are trees with their counts, or stand for such that are elsewhere. Every runtime averages in this order, so
+    that all of them arrive at the same bits.
+    """
+    while True:
+        items = [combine(items[start : start + FAN_IN]) for start in range(0, max(len(items), 1), FAN_IN)]
+        if len(items) == 1:
+            return items[0]

@@ -7,12 +7,15 @@ import pickle
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 Value = TypeVar("Value")
 
 
 def snapshot(value: Value) -> Value:
     """A deep copy, by pickling, whose arrays are read-only: what a worker in another process would receive.
+
+    Arrays of Python objects are the exception: they come as writable copies.
 
     Raises whatever pickling raises, so that what cannot be sent elsewhere is not sent here either.
     """
@@ -23,10 +26,19 @@ def snapshot(value: Value) -> Value:
     return copied
 
 
+def as_contiguous(value: Any) -> NDArray[Any] | None:
+    """A contiguous copy of a strided array, which a pickler puts out of band; None for everything else.
+
+    What is pickled within the stream comes back writable.
+    """
+    if type(value) is not np.ndarray or value.flags.forc:
+        return None
+    return np.ascontiguousarray(value)
+
+
 class _Pickler(pickle.Pickler):
-    """Puts every array out of band: those that are strided would otherwise come back writable."""
+    """Puts every array out of band."""
 
     def reducer_override(self, value: Any) -> Any:
-        if type(value) is np.ndarray and not (value.flags.c_contiguous or value.flags.f_contiguous):
-            return np.ascontiguousarray(value).__reduce_ex__(5)
-        return NotImplemented
+        contiguous = as_contiguous(value)
+        return NotImplemented if contiguous is None else contiguous.__reduce_ex__(5)

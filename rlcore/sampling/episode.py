@@ -23,20 +23,21 @@ class Episode:
 class EpisodeBook:
     """Which episode each slot is in, and what it has brought so far.
 
-    The k-th episode of slot ``s`` of evaluator ``index`` has the id ``(k * slots + s) + index * 2**40``: unique in a
-    run, whatever order slots finish in.
+    The k-th episode of slot ``s`` of evaluator ``index`` has the id ``(k * slots + s) + index * 2**40 + life * 2**54``:
+    unique in a run, whatever order slots finish in. ``life`` is how often the evaluator has been replaced, modulo 512.
     """
 
     def __init__(self, slots: int, index: int) -> None:
-        self._offset = index << 40
+        self._index = index
         self._slots = slots
+        self.life = 0
         self.number = np.zeros(slots, np.int64)
         self.length = np.zeros(slots, np.int64)
         self.returns: dict[str, Any] = {}
 
     def eps_id(self, slot: Any, number: Any) -> Any:
         """The id of episode ``number`` of ``slot``, elementwise."""
-        return np.asarray(number * self._slots + slot + self._offset, np.int64)
+        return np.asarray(number * self._slots + slot + (self._index << 40) + (self.life % 512 << 54), np.int64)
 
     def add(self, policy_id: str, slots: Any, rewards: Any, steps: Any = 0) -> None:
         """Adds rewards (several rows may be of one slot) and environment steps to the slots' episodes."""
@@ -112,10 +113,11 @@ class EpisodeBook:
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on."""
         returns = {policy_id: sums.copy() for policy_id, sums in self.returns.items()}
-        return {"number": self.number.copy(), "length": self.length.copy(), "returns": returns}
+        return {"number": self.number.copy(), "length": self.length.copy(), "returns": returns, "life": self.life}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""
+        self.life = int(state["life"])
         self.number = np.array(state["number"])
         self.length = np.array(state["length"])
         self.returns = {policy_id: np.array(sums) for policy_id, sums in state["returns"].items()}

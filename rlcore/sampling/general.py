@@ -45,7 +45,7 @@ class GeneralSampler:
         self._explore = explore
         self._rng = rng
         self._agents = AgentTable(tuple(roles), policy_of)
-        self._book = EpisodeBook(env.num_slots, index)
+        self.book = EpisodeBook(env.num_slots, index)
         self._tracks = Tracks(env.num_slots, self._roles)
         self._sent = np.zeros(env.num_slots, np.bool_)
         self._waiting: dict[str, _Waiting] | None = None
@@ -60,7 +60,7 @@ class GeneralSampler:
         log, self._open, self._broken = self._open, Log(), []
         played = self._drive(how, log)
         batches, agents, self._open = log.cut(
-            self._roles, self._tracks, self._agents, self._book, self._waiting_obs(), self._env.name
+            self._roles, self._tracks, self._agents, self.book, self._waiting_obs(), self._env.name
         )
         lost, broken = played.lost_steps, tuple(self._broken)
         return Collected(batches, played.episodes, played.env_steps, agents, lost_steps=lost, broken=broken)
@@ -69,7 +69,7 @@ class GeneralSampler:
         """The same episodes as ``collect`` plays, of which nothing is kept but returns and lengths."""
         self._restart()
         played = self._drive(how, Log(recording=False))
-        self._book.restart()
+        self.book.restart()
         self._waiting = None
         return played
 
@@ -88,15 +88,15 @@ class GeneralSampler:
             played.lost_steps += self._break_off(polled, log, live, whole=shares is not None)
             for slot in self._receive(polled, log):
                 if shares is None or done[slot] < shares[slot]:
-                    played.episodes.append(self._book.finish(slot))
+                    played.episodes.append(self.book.finish(slot))
                 else:
-                    self._book.abandon(slot)
+                    self.book.abandon(slot)
                 done[slot] += 1
         return played
 
     def _restart(self) -> None:
         if self._waiting is not None:
-            self._book.restart()
+            self.book.restart()
         self._tracks.clear()
         self._sent[:] = False
         self._open = Log()
@@ -134,7 +134,7 @@ class GeneralSampler:
                     role.policy_id,
                     {
                         TRACK: own,
-                        NUMBER: self._book.number[slots],
+                        NUMBER: self.book.number[slots],
                         LIVE: live[slots],
                         T: t,
                         VERSION: np.full(len(own), role.version, np.int64),
@@ -155,7 +155,7 @@ class GeneralSampler:
         """How many slots were handed over, and for how many of them the environment had stepped."""
         slots = np.unique(np.concatenate([step.slot for step in polled.values()]))
         stepped = slots[self._sent[slots]]
-        self._book.length[stepped] += 1
+        self.book.length[stepped] += 1
         self._sent[slots] = False
         return len(slots), len(stepped)
 
@@ -173,7 +173,7 @@ class GeneralSampler:
             tracks = self._tracks.of(self._agents.encode(step.agent_id), step.slot)
             broken = step.first & ~(step.terminated | step.truncated) & self._tracks.pending[tracks]
             for slot in np.unique(step.slot[broken]).tolist():
-                lost += (int(self._book.length[slot]) if whole else 1) * int(live[slot])
+                lost += (int(self.book.length[slot]) if whole else 1) * int(live[slot])
                 self._break_off_slot(slot, log, whole)
         return lost
 
@@ -185,11 +185,11 @@ class GeneralSampler:
             for number, track in zip(policies.tolist(), tracks.tolist(), strict=True)
         ]
         if self._tracks.t[tracks].any() and not whole:
-            broken = self._book.break_off(slot)
+            broken = self.book.break_off(slot)
             if not all(kept):
                 self._broken.append(broken)
         else:
-            self._book.abandon(slot)
+            self.book.abandon(slot)
         self._tracks.forget([slot])
 
     def _receive(self, polled: Mapping[str, StepBatch], log: Log) -> list[int]:
@@ -205,7 +205,7 @@ class GeneralSampler:
             end_index = np.cumsum(ended) - 1
             for number, role in enumerate(self._roles):
                 own = policies == number
-                self._book.add(role.policy_id, step.slot[own], step.reward[own])
+                self.book.add(role.policy_id, step.slot[own], step.reward[own])
                 rows = np.flatnonzero(own & closed)
                 if len(rows):
                     outcome, final = self._outcome(number, tracks, step, ended, rows, end_index)
@@ -261,7 +261,7 @@ class GeneralSampler:
         return {
             "started": self._waiting is not None,
             "agents": self._agents.get_state(),
-            "book": self._book.get_state(),
+            "book": self.book.get_state(),
             "tracks": self._tracks.get_state(),
             "sent": self._sent.copy(),
             "open": self._open.get_state(),
@@ -270,7 +270,7 @@ class GeneralSampler:
     def set_state(self, state: dict[str, Any], restarted: list[int]) -> None:
         """Goes on; the environment has been restored before, but for the slots ``restarted``."""
         self._agents.set_state(state["agents"])
-        self._book.set_state(state["book"])
+        self.book.set_state(state["book"])
         self._tracks.set_state(state["tracks"])
         self._sent = np.array(state["sent"])
         self._open = Log()
@@ -279,8 +279,8 @@ class GeneralSampler:
         if state["started"]:
             self._waiting = {}
             for slot in restarted:
-                self._book.abandon(slot)
-                self._book.number[slot] += 1
+                self.book.abandon(slot)
+                self.book.number[slot] += 1
                 self._sent[slot] = False
             self._open.forget(self._tracks.forget(restarted))
             self._receive(self._env.poll(None), self._open)

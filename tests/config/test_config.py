@@ -47,6 +47,7 @@ SAMPLES: dict[str, Any] = {
     "evaluators.envs": 5,
     "evaluators.fragment": 7,
     "evaluators.episodes": 9,
+    "evaluators.timeout_s": 12.5,
     "policies.a.graph": "mine.pg",
     "policies.a.policy": {"gamma": 0.5},
     "policies.a.model": {"hidden": []},
@@ -62,7 +63,7 @@ SAMPLES: dict[str, Any] = {
     "checkpoints.best": False,
     "checkpoints.replay": False,
     "resources.learner_gpus": 1,
-    "runtime": "inline",
+    "runtime.name": "inline",
     "seed": 12,
     "stop": {"any_row_key": -3.5},
 }

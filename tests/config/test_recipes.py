@@ -38,7 +38,7 @@ def test_a_recipe_sets_nothing_that_its_parts_do_not_know(name: str, framework: 
     run = resolve({"algorithm": name, "framework": framework, "env": env}, overrides={"optimizer.name": optimizer})
     if framework == COMPLETE:
         assert run.provenance.left_out == {}
-    assert run.config.runtime == "inline" and run.config.stop == {}
+    assert run.config.runtime.name == "inline" and run.config.stop == {}
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -219,10 +219,10 @@ def test_parts_that_cannot_be_had_are_named() -> None:
 
 
 def test_the_runtime_is_inline_unless_the_user_asks_for_evaluators(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert resolved().config.runtime == "inline"
-    assert resolved({"evaluators.envs": 2}).config.runtime == "inline"
-    assert resolved({"evaluators.count": 0}).config.runtime == "inline"
-    assert resolved({"evaluators.count": 2, "runtime": "inline"}).config.runtime == "inline"
+    assert resolved().config.runtime.name == "inline"
+    assert resolved({"evaluators.envs": 2}).config.runtime.name == "inline"
+    assert resolved({"evaluators.count": 0}).config.runtime.name == "inline"
+    assert resolved({"evaluators.count": 2, "runtime": "inline"}).config.runtime.name == "inline"
     asked: list[tuple[str, str]] = []
     load = rlcore.registry.load
 
@@ -231,8 +231,8 @@ def test_the_runtime_is_inline_unless_the_user_asks_for_evaluators(monkeypatch: 
         return load(kind, "inline") if kind == "runtime" else load(kind, name)
 
     monkeypatch.setattr(rlcore.registry, "load", noting)
-    assert resolved({"evaluators.count": 2}).config.runtime == "ray"
-    assert resolved(evaluators={"count": 2}).config.runtime == "ray"
+    assert resolved({"evaluators.count": 2}).config.runtime.name == "ray"
+    assert resolved(evaluators={"count": 2}).config.runtime.name == "ray"
     assert ("runtime", "ray") in asked
 
 

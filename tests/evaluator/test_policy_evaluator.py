@@ -198,6 +198,25 @@ def test_every_reader_gets_every_sample_once() -> None:
     assert evaluators.env_steps == 3 * 2 * 8
 
 
+def test_who_takes_the_place_of_a_lost_evaluator_draws_and_counts_apart() -> None:
+    lives = [0, 1, 2, 513]
+    made = [evaluator(rng=3, index=5) for _ in lives]
+    for one, life in zip(made, lives, strict=True):
+        if life:
+            one.begin_again(life)
+    batches = [one.sample_counted()[1]["default"] for one in made]
+    ids = [{int(i) for i in batch.cuts["eps_id"]} for batch in batches]
+    assert ids[0] == {(5 << 40) + k for k in range(len(ids[0]))}
+    assert [{(i >> 40 & 0x3FFF, i >> 54) for i in own} for own in ids] == [{(5, life % 512)} for life in lives]
+    draws = [one._rng.random() for one in made]
+    assert len(set(draws)) == len(lives)
+    # It is the same one wherever it begins, and goes on with its numbers.
+    again = evaluator(rng=3, index=5)
+    again.begin_again(2)
+    again.set_state(snapshot(made[2].get_state()))
+    assert {int(i) >> 54 for i in again.sample_counted()[1]["default"].cuts["eps_id"]} == {2}
+
+
 def test_merged_filter_statistics_are_those_of_all_observations() -> None:
     evaluators = evaluator_set(3, observation_filter=MeanStd)
     pooled = RunningStatistics((1,))
@@ -277,9 +296,9 @@ def test_gradients_of_a_kept_sample_and_of_one_that_is_not() -> None:
     one = evaluator()
     one.keep_samples(2)
     numbers = [one.sample_counted()[0].number for _ in range(3)]
-    outputs, gradients = one.gradients_apart(numbers[-1], {"default": np.array([0, 1])})
+    outputs, gradients, counts = one.gradients_apart(numbers[-1], {"default": np.array([0, 1])})
     assert outputs["default"].count == 2 and outputs["default"].gradients == {}
-    assert set(gradients["default"]) == {"w"}
+    assert set(gradients["default"]) == {"w"} and counts == {"default": 2}
     with pytest.raises(UserError, match="sample 0 is not kept; there are: 1, 2"):
         one.gradients_apart(numbers[0], {"default": np.array([0])})
 
@@ -299,5 +318,5 @@ def test_a_graph_of_the_five_methods_learns_from_batches_however_it_is_driven() 
     assert graph.get_weights()["w"].tolist() == [-11.0]
     one.keep_samples(1)
     number = one.sample_counted()[0].number
-    outputs, _ = one.gradients_apart(number, {"default": units})
+    outputs, _, _ = one.gradients_apart(number, {"default": units})
     assert outputs["default"].count == 2

@@ -31,7 +31,7 @@ def check(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str
         ("numpy.pg@rlcore", [f"policy graph numpy.pg: {GRAPH}", f"actor of numpy.pg: {ACTOR}"]),
         ("rlcore.testing.environments:Contexts", ["environment rlcore.testing.environments:Contexts: 30 rules hold"]),
         ("rlcore.runtime.inline:InlineRuntime", ["runtime rlcore.runtime.inline:InlineRuntime: 25 rules hold"]),
-        ("multi_gpu", ["optimizer multi_gpu: 18 rules hold"]),
+        pytest.param("multi_gpu", ["optimizer multi_gpu: 18 rules hold"], marks=pytest.mark.xdist_group("ray")),
         ("CartPole-v1", ["environment CartPole-v1: 30 rules hold"]),
     ],
 )

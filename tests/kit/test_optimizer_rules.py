@@ -115,9 +115,10 @@ def test_every_rule_has_an_optimizer_that_breaks_it() -> None:
     assert {rule for rule, _, _ in BROKEN} == {rule.__name__ for rule in OPTIMIZER_RULES}
 
 
-@pytest.mark.parametrize("optimizer", [Simple, broken.SaysWhatItDrops])
-def test_a_small_optimizer_keeps_all_rules_on_every_runtime(optimizer: Any) -> None:
-    report = check_optimizer(optimizer)
+@pytest.mark.xdist_group("ray")
+@pytest.mark.parametrize(("optimizer", "runtimes"), [(Simple, None), (broken.SaysWhatItDrops, ["inline"])])
+def test_a_small_optimizer_keeps_all_rules_on_every_runtime(optimizer: Any, runtimes: list[str] | None) -> None:
+    report = check_optimizer(optimizer, runtimes=runtimes)
     assert report.untested == {}
     assert report.target == f"optimizer {optimizer.__name__}"
 
@@ -152,7 +153,7 @@ class ContinuousPG(LinearPG):
 
 
 def test_a_graph_of_continuous_actions_is_trained_as_well() -> None:
-    report = check_optimizer(Simple, graph=ContinuousPG, graph_config={"initial_log_std": -1.0})
+    report = check_optimizer(Simple, graph=ContinuousPG, graph_config={"initial_log_std": -1.0}, runtimes=["inline"])
     assert set(report.untested) == {
         "get_weights_gives_what_is_trained",
         "several_policies_are_trained",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -147,6 +148,29 @@ def test_B056_B057_what_a_script_registers_reaches_a_fresh_process(gym_id, tmp_p
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "3 20 Local", done.stderr
+
+
+def test_what_was_sent_is_opened_when_it_is_loaded(tmp_path):
+    """A worker that needs no policy graph imports no framework for those that the program has registered."""
+    module = tmp_path / "expensive_module.py"
+    module.write_text("class Expensive: ...\n")
+    program = (
+        "import pickle, sys; from rlcore import registry;"
+        f"sys.path.insert(0, {str(tmp_path)!r});"
+        "registry.adopt(pickle.loads(sys.stdin.buffer.read()));"
+        "print([(plugin.name, plugin.target) for plugin in registry.available('hook') if plugin.distribution is None]);"
+        "again = pickle.loads(__import__('cloudpickle').dumps(registry.registrations())); registry.adopt(again);"
+        "print('expensive_module' in sys.modules, registry.load('hook', 'costly').__name__)"
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
+        register("hook", "costly")(importlib.import_module("expensive_module").Expensive)
+        sent = cloudpickle.dumps(registrations())
+    done = subprocess.run([sys.executable, "-c", program], input=sent, capture_output=True, check=False)
+    assert done.stdout.decode().splitlines() == [
+        "[('costly', 'expensive_module:Expensive')]",
+        "False Expensive",
+    ], done.stderr
 
 
 def test_snapshot_leaves_out_what_gymnasium_has_anyway():

@@ -5,21 +5,23 @@ Liang et al. 2018 (RLlib), figure 4(a). Samples never leave the evaluators.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from rlcore.crew import LOST
+from rlcore.errors import WorkerLost
 from rlcore.evaluator_messages import SampleInfo
-from rlcore.evaluator_set import EvaluatorSet, Round
+from rlcore.evaluator_set import EvaluatorSet, Round, Sample
 from rlcore.ledger import Ledger
 from rlcore.optim import all_finite
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import ROW, GradientOutput, Weights
 from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
-from rlcore.runtime.base import Runtime
+from rlcore.runtime.base import Handle, Ref, Runtime
 from rlcore_sync.minibatches import portions
 
 #: By evaluator, the units of its own sample by policy.
@@ -58,7 +60,18 @@ class AllReduce(PolicyOptimizer):
         self._rng = np.random.default_rng(config.seed)
         self._ledger = Ledger(trains)
         self._units = {policy_id: local.graph(policy_id).minibatch_unit for policy_id in trains}
+        #: What the replicas have been told last.
+        self._told = self._ledger.progress
         self._everywhere("keep_samples", KEPT_SAMPLES)
+        evaluators.bring_up_with(self._bring_up)
+
+    def _bring_up(self, handle: Handle) -> list[Ref]:
+        """What makes a new evaluator a replica like the others."""
+        return [
+            handle.submit("keep_samples", KEPT_SAMPLES),
+            handle.submit("set_graph_states", self.graph_states()),
+            handle.submit("on_progress", self._told),
+        ]
 
     def step(self) -> StepResult:
         now = self.runtime.now
@@ -68,7 +81,8 @@ class AllReduce(PolicyOptimizer):
         sampled = now()
         env_steps = sum(info.env_steps for info in infos)
         self._ledger.advance(env_steps)
-        self._everywhere("on_progress", self._ledger.progress)
+        self._told = self._ledger.progress
+        self._everywhere("on_progress", self._told)
         stats, updates, learnt_rows, skipped = MeanStats(), 0, 0, self._ledger.skipped
         stopped: set[str] = set()
         for _ in range(self.config.epochs):
@@ -86,30 +100,63 @@ class AllReduce(PolicyOptimizer):
             learnt_rows,
             updates - skipped,
             skipped,
+            dropped_rows=self._dropped(samples),
             stats=stats.mean(),
             timers={"sample_s": sampled - started, "learn_s": learnt - sampled, "sync_s": now() - learnt},
         )
 
     def _update(self, samples: Round, minibatch: Minibatch) -> dict[str, GradientOutput]:
-        """One update by all replicas of every policy that has units; what it was made of, without the gradients."""
-        pairs = [
-            sample.handle.submit("gradients_apart", sample.info.number, units, returns=2)
-            for sample, units in zip(samples, minibatch, strict=True)
-        ]
-        outputs = self.runtime.get([output for output, _ in pairs])
-        counts = [{policy_id: one.count for policy_id, one in output.items()} for output in outputs]
-        mean = self.runtime.get(self.runtime.reduce([gradients for _, gradients in pairs], counts))
+        """One update by all replicas of every policy that has units; what it was made of, without the gradients.
+
+        All its calls are sent at once, and it does not wait for the replicas to apply what they are sent. A replica
+        that is lost takes its sample with it, and the others make the update; ``{}`` where none of them has a sample.
+        """
+        while shares := [pair for pair in zip(samples, minibatch, strict=True) if self._is_there(pair[0])]:
+            handles = [sample.handle for sample, _ in shares]
+            calls = [s.handle.submit("gradients_apart", s.info.number, units, returns=3) for s, units in shares]
+            mean_ref = self.runtime.reduce([gradients for _, gradients, _ in calls], [count for *_, count in calls])
+            replicas = self.evaluators.handles
+            applying = [(handle, handle.submit("apply_finite", mean_ref)) for handle in replicas]
+            outputs = self.evaluators.settle([(handle, out) for handle, (out, *_) in zip(handles, calls, strict=True)])
+            known = [output for output in outputs if output is not LOST]
+            try:
+                mean = self.evaluators.result(mean_ref)
+            except WorkerLost:
+                # Nobody has applied anything, as there is nothing to apply.
+                if len(known) == len(outputs):
+                    self._find_the_lost(handles)
+                continue
+            # Whoever was replaced meanwhile begins before this update.
+            late = [handle for handle in self.evaluators.handles if handle not in replicas]
+            self.evaluators.expect([*applying, *((handle, handle.submit("apply_finite", mean_ref)) for handle in late)])
+            if not self.evaluators.local_samples:
+                self.local.apply_finite(mean)
+            return self._note(known, mean)
+        return {}
+
+    def _find_the_lost(self, handles: Sequence[Handle]) -> None:
+        """Has those replaced that were lost while they averaged. ``WorkerLost`` where all of them are there."""
+        answers = self.evaluators.settle([(handle, handle.submit("keep_samples", KEPT_SAMPLES)) for handle in handles])
+        if LOST not in answers:
+            raise WorkerLost("of the evaluators", "an average of gradients was lost, and none of those who made it")
+
+    def _note(self, outputs: list[dict[str, GradientOutput]], mean: dict[str, Weights]) -> dict[str, GradientOutput]:
         merged = {name: _merged([output[name] for output in outputs if name in output]) for name in mean}
-        finite = {policy_id: gradients for policy_id, gradients in mean.items() if all_finite(gradients)}
         for policy_id, output in merged.items():
-            self._ledger.note(policy_id, output.count, output.stats, policy_id not in finite)
-        self._everywhere("apply_gradients", finite)
+            self._ledger.note(policy_id, output.count, output.stats, not all_finite(mean[policy_id]))
         return merged
+
+    def _is_there(self, sample: Sample) -> bool:
+        return any(handle is sample.handle for handle in self.evaluators.handles)
+
+    def _dropped(self, samples: Round) -> int:
+        """The rows of samples that went with their evaluators, before all was learnt that there was in them."""
+        lost = [sample.info.rows for sample in samples if not self._is_there(sample)]
+        return sum(rows.get(policy_id, 0) for rows in lost for policy_id in self.trains)
 
     def _everywhere(self, method: str, argument: Any) -> None:
         """Calls every evaluator, and the local one where it is none of them."""
-        sent = self.runtime.put(argument)
-        self.runtime.get([handle.submit(method, sent) for handle in self.evaluators.handles])
+        self.evaluators.tell(method, self.runtime.put(argument))
         if not self.evaluators.local_samples:
             getattr(self.local, method)(argument)
 

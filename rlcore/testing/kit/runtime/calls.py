@@ -67,10 +67,10 @@ def arguments_are_snapshots(lab: RuntimeLab) -> Iterator[Fault]:
 
 
 def results_are_read_only(lab: RuntimeLab) -> Iterator[Fault]:
-    """Arrays in results cannot be written to."""
+    """Arrays in results cannot be written to, whatever their layout."""
     for size in SIZES:
         with lab.worker() as handle:
-            result = lab.call(handle, "echo", {"deep": [np.ones(size)]})
+            result = lab.call(handle, "echo", {"deep": [np.ones(size), np.ones((size, 2))[:, 0]]})
         if any(array.flags.writeable for array in array_leaves(result).values()):
             yield Fault(f"an array of {size} in a result can be written to", _READ_ONLY)
             return

@@ -1,0 +1,249 @@
+"""Crew: the workers that an EvaluatorSet calls together, replaced where they are lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, NamedTuple
+
+from rlcore.errors import EnvError, UserError, WorkerLost
+from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+
+#: So many failures of one worker, without two samples in a row between them, end the run.
+TRIES = 3
+
+#: Seconds that a worker has until its first answer, at the least: processes start, and frameworks are imported.
+STARTING_S = 300.0
+
+#: A call that was submitted to a worker.
+Call = tuple[Handle, Ref]
+
+#: Brings a worker that was just spawned to where the others are: ``(handle, index, life) -> calls``.
+BringUp = Callable[[Handle, int, int], Iterable[Ref]]
+
+
+class Lost(Enum):
+    """Stands for the outcome of a call whose worker has been lost."""
+
+    LOST = 0
+
+
+LOST = Lost.LOST
+
+
+class Answer(NamedTuple):
+    """What a worker answered: the first result as a value, and references to the others."""
+
+    handle: Handle
+    value: Any
+    others: tuple[Ref, ...]
+
+
+@dataclass(eq=False)
+class Member:
+    """One place in the crew, and who fills it now. ``build`` is None for an object of the driver's own."""
+
+    index: int
+    build: Callable[[], Any] | None
+    handle: Handle
+    #: How often it has been replaced.
+    life: int = 0
+    #: Since when all went well, how often it failed, and how first.
+    failures: int = 0
+    first_failure: Exception | None = None
+    #: Of the one who fills it now: whether it has answered, and how many samples it has given.
+    answered: bool = False
+    samples: int = 0
+    #: Calls whose results nobody needs; that they went well is looked at with the next answer.
+    told: list[Ref] = field(default_factory=list)
+
+
+class Crew:
+    """Workers that are called together, each in a place of its own.
+
+    One that is killed, raises or does not answer in time is replaced by a new one, which ``bring_up`` makes what the
+    others are; ``on_loss`` is told ``(index, cause)``. Not replaced is a worker of a runtime that does not isolate
+    them, one whose error is the user's to mend (``UserError``, except those of environments), and one that fails again
+    and again: then its first error is raised as itself.
+    """
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        members: Sequence[Member],
+        resources: Resources,
+        bring_up: BringUp,
+        on_loss: Callable[[int, str], None],
+        timeout_s: float,
+    ) -> None:
+        self._runtime = runtime
+        self._members = list(members)
+        self._resources = resources
+        self._bring_up = bring_up
+        self._on_loss = on_loss
+        self._timeout_s = timeout_s
+
+    @property
+    def handles(self) -> list[Handle]:
+        """Who fills the places now, in their order."""
+        return [member.handle for member in self._members]
+
+    @property
+    def lives(self) -> list[int]:
+        """How often each place was filled anew."""
+        return [member.life for member in self._members]
+
+    @lives.setter
+    def lives(self, lives: Sequence[int]) -> None:
+        for member, life in zip(self._members, lives, strict=False):
+            member.life = life
+
+    # -- calls on all
+
+    def ask(self, method: str, *args: Any) -> list[Any]:
+        """Everyone's answer, in the order of the places; the new one's where one was replaced."""
+        return [answer.value for answer in self._ask(method, args, 1)]
+
+    def sample(self, method: str, returns: int) -> list[Answer]:
+        """Everyone's sample, of so many results: a worker that gives them is in order."""
+        answers = self._ask(method, (), returns)
+        for member in self._members:
+            member.samples += 1
+            if member.samples > 1:
+                member.failures, member.first_failure = 0, None
+        return answers
+
+    def sample_again(self, index: int, method: str, returns: int) -> Answer:
+        """Another sample of one place."""
+        return self._ask(method, (), returns, index)[0]
+
+    def tell(self, method: str, *args: Any) -> None:
+        """Calls everyone and waits for nobody; whoever fails in it is replaced when next asked."""
+        self.expect([(member.handle, member.handle.submit(method, *args)) for member in self._members])
+
+    def expect(self, calls: Sequence[Call]) -> None:
+        """Calls that were submitted are to go well, of workers that are still there."""
+        if not self._runtime.isolates:
+            self._runtime.get([ref for _, ref in calls])
+            return
+        for handle, ref in calls:
+            member = self._filled_by(handle)
+            if member is not None:
+                member.told.append(ref)
+
+    def _ask(self, method: str, args: Sequence[Any], returns: int, index: int | None = None) -> list[Answer]:
+        """Of everyone, or of one place."""
+        answers: dict[int, Answer] = {}
+        asked = waiting = self._members if index is None else [self._members[index]]
+        while waiting:
+            results = {member: _submit(member.handle, method, args, returns) for member in waiting}
+            values, errors = self._gather({member: [*member.told, refs[0]] for member, refs in results.items()})
+            for member, own in values.items():
+                member.answered, member.told = True, []
+                answers[member.index] = Answer(member.handle, own[-1], results[member][1:])
+            for member, error in errors.items():
+                self._replace(member, error)
+            waiting = list(errors)
+        return [answers[member.index] for member in asked]
+
+    # -- calls that others have submitted
+
+    def settle(self, calls: Sequence[Call]) -> list[Any]:
+        """The values of calls, one a worker; ``LOST`` where the worker is, which has been replaced then.
+
+        What a worker raises is raised.
+        """
+        filled = [self._filled_by(handle) for handle, _ in calls]
+        values, errors = self._gather(
+            {member: [ref] for member, (_, ref) in zip(filled, calls, strict=True) if member is not None}
+        )
+        for error in errors.values():
+            if not isinstance(error, WorkerLost):
+                raise error
+        for member, error in errors.items():
+            self._replace(member, error)
+        return [values[member][0] if member in values else LOST for member in filled]
+
+    def result(self, ref: Ref) -> Any:
+        """The value of a reference. ``WorkerLost`` also where it does not come in time."""
+        if self._runtime.isolates and not self._runtime.wait([ref], 1, self._timeout_s)[0]:
+            raise WorkerLost("of the evaluators", _no_answer(self._timeout_s))
+        return self._runtime.get(ref)
+
+    def _filled_by(self, handle: Handle) -> Member | None:
+        return next((member for member in self._members if member.handle is handle), None)
+
+    # -- outcomes
+
+    def _gather(self, calls: Mapping[Member, list[Ref]]) -> tuple[dict[Member, list[Any]], dict[Member, Exception]]:
+        """The values of everyone's calls, or why there are none."""
+        if not self._runtime.isolates:
+            return {member: self._runtime.get(refs) for member, refs in calls.items()}, {}
+        errors = self._hanging(calls)
+        values: dict[Member, list[Any]] = {}
+        due = {member: refs for member, refs in calls.items() if member not in errors}
+        try:
+            found = iter(self._runtime.get([ref for refs in due.values() for ref in refs]))
+        except Exception:  # whose it is shows one by one
+            for member, refs in due.items():
+                try:
+                    values[member] = self._runtime.get(refs)
+                except Exception as error:  # what becomes of it is decided by whoever asked
+                    errors[member] = error
+        else:
+            values = {member: [next(found) for _ in refs] for member, refs in due.items()}
+        return values, errors
+
+    def _hanging(self, calls: Mapping[Member, list[Ref]]) -> dict[Member, Exception]:
+        """Waits for all calls; those that have not answered in time."""
+        hanging: dict[Member, Exception] = {}
+        started, pending = self._runtime.now(), dict(calls)
+        while pending:
+            limit = min(map(self._limit, pending))
+            refs = [ref for own in pending.values() for ref in own]
+            _, late = self._runtime.wait(refs, len(refs), max(0.0, started + limit - self._runtime.now()))
+            pending = {member: own for member, own in pending.items() if any(ref in late for ref in own)}
+            for member in [member for member in pending if self._limit(member) <= limit]:
+                hanging[member] = WorkerLost(member.handle, _no_answer(limit))
+                del pending[member]
+        return hanging
+
+    def _limit(self, member: Member) -> float:
+        return self._timeout_s if member.answered else max(self._timeout_s, STARTING_S)
+
+    # -- losses
+
+    def _replace(self, member: Member, error: Exception) -> None:
+        """Fills the place anew, or raises where that is of no use."""
+        if member.build is None:
+            raise error
+        self._runtime.kill(member.handle)
+        if isinstance(error, UserError) and not isinstance(error, EnvError):
+            raise error
+        member.failures += 1
+        first = member.first_failure = member.first_failure or error
+        if member.failures >= TRIES:
+            first.add_note(f"evaluator {member.index} was replaced after this, {TRIES - 1} times, and failed again")
+            raise first
+        self._on_loss(member.index, _cause(error))
+        member.handle = self._runtime.spawn(member.build, self._resources)
+        member.life += 1
+        member.answered, member.samples = False, 0
+        member.told = list(self._bring_up(member.handle, member.index, member.life))
+
+
+def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> tuple[Ref, ...]:
+    refs = handle.submit(method, *args, returns=returns)
+    return refs if returns != 1 else (refs,)
+
+
+def _no_answer(seconds: float) -> str:
+    return f"it did not answer within {seconds:g} seconds (evaluators.timeout_s)"
+
+
+def _cause(error: Exception) -> str:
+    """Why a worker was lost, in one line."""
+    if isinstance(error, WorkerLost) and error.cause:
+        return error.cause
+    return " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,0 +1,1 @@
+"""Engines that run workers, behind the one small contract of :mod:`rlcore.runtime.base`."""

@@ -1,0 +1,181 @@
+"""Real evaluators that are killed, raise and hang while a run goes on."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.doomed_env import HANG, KILL, RAISE
+from support.runs import linear
+
+from rlcore.errors import WorkerLost
+from rlcore.resolve import resolve
+from rlcore.trainer import Trainer
+
+pytest.importorskip("rlcore_sync")
+pytest.importorskip("rlcore_gym")
+
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("local_ray")]
+
+#: Rows of one iteration.
+ROWS = 2 * 3 * 25
+
+#: Seconds after which an evaluator hangs here; a step takes a small part of that.
+TIMEOUT_S = 5.0
+
+
+class Losses:
+    """A hook that notes what is told of losses."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[int, str]] = []
+
+    def worker_lost(self, index: int, cause: str) -> None:
+        self.told.append((index, cause))
+
+
+class Run:
+    """A trainer with two evaluators whose environments do as the files in a folder say."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.folder = folder
+        self.losses = Losses()
+        config = linear({
+            "env": "support.doomed_env:Doomed",
+            "env_settings": {"folder": str(folder)},
+            "evaluators": {"count": 2, "timeout_s": TIMEOUT_S},
+            "filter": "mean_std",
+            "runtime": "ray",
+            **settings,
+        })
+        self.trainer = Trainer(config, hooks=[self.losses])
+
+    def step(self, fate: str | None = None) -> dict[str, Any]:
+        if fate is not None:
+            (self.folder / fate).touch()
+        return self.trainer.step()
+
+    def states(self) -> list[dict[str, Any]]:
+        states = self.trainer.evaluators.get_state()["evaluators"]
+        return [states[str(i)] for i in range(2)]
+
+
+def assert_replicas_have(weights: dict[str, Any], trainer: Trainer) -> None:
+    for handle in trainer.evaluators.handles:
+        own = trainer.evaluators.settle([(handle, handle.submit("get_weights"))])[0]["default"]
+        for name, array in own.items():
+            np.testing.assert_array_equal(array, weights[name])
+
+
+@pytest.fixture(params=["multi_gpu", "allreduce"])
+def run(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Run]:
+    one = Run(tmp_path, **{"optimizer.name": request.param})
+    yield one
+    one.trainer.close()
+
+
+def test_training_goes_on_when_evaluators_are_killed_raise_and_hang(run: Run) -> None:
+    assert run.step()["env_steps"] == ROWS
+    expected = 1
+    for fate, cause in ((KILL, "process "), (RAISE, "EnvError: "), (HANG, f"it did not answer within {TIMEOUT_S:g} s")):
+        row = run.step(fate)
+        expected += 1
+        assert row["env_steps"] == expected * ROWS
+        index, told = run.losses.told[-1]
+        assert index in (0, 1) and told.startswith(cause) and "\n" not in told
+        # Another one, and things are as they were.
+        expected += 1
+        assert run.step()["env_steps"] == expected * ROWS
+        first, second = run.states()
+        assert first["versions"] == second["versions"] == {"default": expected}
+        for name in ("count", "mean", "m2"):
+            pair = [state["filters"]["default"][""]["statistics"][name] for state in (first, second)]
+            np.testing.assert_array_equal(*pair)
+        weights = run.trainer.weights()["default"]
+        assert_replicas_have(weights, run.trainer)
+        assert first["rng"] != second["rng"]
+    assert len(run.losses.told) == 3
+
+
+@pytest.mark.parametrize("moment", ["before its gradients", "while they are averaged"])
+def test_a_replica_that_is_killed_in_the_middle_of_a_step(
+    moment: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rlcore.runtime.ray import RayRuntime
+
+    run = Run(tmp_path, optimizer={"name": "allreduce", "epochs": 2, "minibatch_size": 30})
+    run.step()
+    victim = next(pid for path in tmp_path.iterdir() if (pid := int(path.name.partition("-")[2])) != os.getpid())
+    reduce, calls = RayRuntime.reduce, []
+
+    def killing(self: RayRuntime, *given: Any) -> Any:
+        calls.append(given)
+        if len(calls) == 3 and moment == "while they are averaged":
+            self.get(list(given[0]))
+        if len(calls) == 3:
+            os.kill(victim, signal.SIGKILL)
+        return reduce(self, *given)
+
+    monkeypatch.setattr(RayRuntime, "reduce", killing)
+    (optimizer,) = run.trainer.optimizers
+    result = optimizer.step()
+    assert (result.env_steps, result.updates, result.skipped_updates) == (ROWS, 10, 0)
+    assert result.dropped_rows in (0, ROWS // 2) and result.learnt_rows >= ROWS
+    run.trainer.evaluators.metrics()
+    assert len(run.losses.told) == 1
+    assert_replicas_have(run.trainer.weights()["default"], run.trainer)
+    result = optimizer.step()
+    assert (result.env_steps, result.updates, result.learnt_rows, result.dropped_rows) == (ROWS, 10, 2 * ROWS, 0)
+    assert_replicas_have(run.trainer.weights()["default"], run.trainer)
+    run.trainer.close()
+
+
+def test_an_evaluator_that_is_killed_again_and_again_ends_the_run(tmp_path: Path) -> None:
+    run = Run(tmp_path, env="support.doomed_env:Hopeless")
+    with pytest.raises(WorkerLost, match="was lost: process ") as caught:
+        run.step()
+    run.trainer.close()
+    assert "was replaced after this, 2 times, and failed again" in caught.value.__notes__[0]
+    assert 2 <= len(run.losses.told) <= 4
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory."""
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * resource.getpagesize()
+
+
+@pytest.mark.learning
+def test_ppo_learns_cartpole_while_evaluators_are_killed(tmp_path: Path) -> None:
+    pytest.importorskip("rlcore_torch")
+    config = {
+        "algorithm": "ppo",
+        "framework": "torch",
+        "env": "support.doomed_env:DoomedCartPole",
+        "env_settings": {"folder": str(tmp_path)},
+        "seed": 1,
+        "evaluators": {"count": 2, "envs": 4, "fragment": 128},
+        "policy": resolve({"algorithm": "ppo", "framework": "torch", "env": "CartPole-v1"}).config.policy,
+        "runtime": "ray",
+    }
+    losses = Losses()
+    memory = []
+    with Trainer(config, hooks=[losses]) as trainer:
+        for iteration in range(1, 66):
+            # With a round between two kills, and the last ones without any.
+            if iteration % 3 == 0 and iteration <= 60:
+                (tmp_path / KILL).touch()
+            row = trainer.step()
+            memory.append(resident())
+            assert row["env_steps"] == iteration * 2 * 4 * 128
+        weights = trainer.weights()["default"]
+    assert len(losses.told) == 20 and {index for index, _ in losses.told} == {0, 1}
+    assert row["episode_return_mean"] > 150
+    assert all(np.isfinite(array).all() for array in weights.values())
+    assert memory[-1] - memory[15] < 30 << 20
