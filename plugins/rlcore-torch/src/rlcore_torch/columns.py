@@ -26,6 +26,13 @@ def copied(array: NDArray[Any], device: torch.device) -> Tensor:
     return torch.tensor(array if array.flags.c_contiguous else np.ascontiguousarray(array), device=device)
 
 
+def shown(array: NDArray[Any], device: torch.device) -> Tensor:
+    """The array itself where torch can read it in place, else a copy: to be read at once and never written to."""
+    if device.type == "cpu" and array.flags.c_contiguous and array.flags.writeable:
+        return torch.from_numpy(array)
+    return copied(array, device)
+
+
 def select(pinned: Sequence[Minibatch], units: NDArray[np.int64] | None) -> list[Minibatch]:
     """The rows ``units`` (all where None), split evenly over the devices; devices left without a row are left out."""
     if units is None:

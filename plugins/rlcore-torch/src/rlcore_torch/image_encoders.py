@@ -35,7 +35,9 @@ class EncodedImage:
         """Raw images ``[n, *shape]`` scaled, ``[n, channels, height, width]``."""
         x = raw.to(dtype)
         if self._width is not None:
-            x = (x if self._low is None else x - _on(self._low, x)) / _on(self._width, x)
+            x = x.clone() if x is raw else x
+            # In place: at this size a second array takes longer than the arithmetic.
+            x = (x if self._low is None else x.sub_(_on(self._low, x))).div_(_on(self._width, x))
         image = self._image
         x = x.permute(image.axes).reshape(len(raw), image.height, image.width, image.channels)
         return x.permute(0, 3, 1, 2)

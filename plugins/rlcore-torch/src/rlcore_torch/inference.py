@@ -15,7 +15,7 @@ from rlcore.batch import LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, length, take
 from rlcore.policy_graph import ActOutput, ActRows, State
 from rlcore_torch.actions import Actions
-from rlcore_torch.columns import Minibatch, copied, pin_columns
+from rlcore_torch.columns import Minibatch, pin_columns, shown
 from rlcore_torch.forward import Forward
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.parameters import FlatParameters
@@ -72,7 +72,7 @@ class Inference:
         """Of rows that each stand for one step of a piece of their own. ``UserError`` for a state that does not fit."""
         check_state(state, self._state_parts, length(obs))
         columns = self._model.columns(obs)
-        inputs = {name: copied(column, self._device) for name, column in columns.items()}
+        inputs = {name: shown(column, self._device) for name, column in columns.items()}
         if self._model.recurrent:
             inputs = with_state(inputs, state, np.array([length(obs)]))
         return self._forward(self._parameters.leaves, inputs)
