@@ -199,11 +199,11 @@ def test_it_learns_in_every_space(graph: type[PolicyGraph], name: str, squash: b
 def test_recorded_updates_are_those_of_autograd_in_a_nested_space() -> None:
     one, batch = sampled(PPO, ACTIONS["nested"], squash=True, steps=4)
     other, _ = sampled(PPO, ACTIONS["nested"], squash=True, steps=4)
-    other._differentiate._due = lambda key: False  # never records
+    other._backward_pass.differentiate._due = lambda key: False  # never records
     for _ in range(40):
         one.learn(batch)
         other.learn(batch)
-    assert one._differentiate._proven and not other._differentiate._proven
+    assert one._backward_pass.differentiate._proven and not other._backward_pass.differentiate._proven
     for key, weight in one.get_weights().items():
         assert np.array_equal(weight, other.get_weights()[key])
 
