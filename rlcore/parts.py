@@ -16,9 +16,10 @@ from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
 from rlcore.evaluator_maker import EvaluatorMaker
 from rlcore.evaluator_set import EVALUATOR_RESOURCES, EvaluatorSet
+from rlcore.graph_spec import GraphSpec
 from rlcore.hooks import Hooks
 from rlcore.policy_evaluator import filtered_space
-from rlcore.policy_graph import Actor, GraphSpec
+from rlcore.policy_graph import Actor
 from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spaces_by_policy
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config

@@ -16,13 +16,13 @@ from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.graph_spec import GraphSpec
 from rlcore.learner import leaves_rho_to_learner
 from rlcore.optim import all_finite
 from rlcore.policy_graph import (
     Actor,
     GradientOutput,
     GraphConfig,
-    GraphSpec,
     Pinned,
     PolicyGraph,
     Progress,

@@ -21,7 +21,8 @@ from rlcore.acting import distribution_for
 from rlcore.batch import ACTION_LOGP, SampleBatch
 from rlcore.columns import to_table
 from rlcore.errors import NoLegalActionError, SpaceError
-from rlcore.policy_graph import ActRows, PolicyGraph, RemarkWarning
+from rlcore.graph_spec import RemarkWarning
+from rlcore.policy_graph import ActRows, PolicyGraph
 from rlcore_torch import A3C, PPO, PolicyGradient
 from rlcore_torch.distributions import counterpart, without
 

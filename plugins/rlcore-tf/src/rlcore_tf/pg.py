@@ -44,6 +44,7 @@ from rlcore.policy_graph import (
     Remark,
     State,
     Weights,
+    check_gradients,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
@@ -279,10 +280,7 @@ class PolicyGradient(PolicyGraph):
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights(self._shapes, gradients)
-        missing = sorted(self._names - set(gradients))
-        if missing:
-            raise UserError(f"gradients are missing for {', '.join(missing)}")
+        check_gradients(self._shapes, gradients)
         if not all(np.isfinite(gradient).all() for gradient in gradients.values()):
             raise NonFiniteError("a gradient is NaN or infinite")
         rate, root = self._optimizer.corrections(self._learning_rate)

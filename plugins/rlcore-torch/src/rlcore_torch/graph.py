@@ -38,6 +38,7 @@ from rlcore.policy_graph import (
     State,
     Unit,
     Weights,
+    check_gradients,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
@@ -252,10 +253,7 @@ class TorchPolicyGraph(PolicyGraph):
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights({name: self._shapes[name] for name in self._trainable}, gradients)
-        missing = sorted(self._trainable - set(gradients))
-        if missing:
-            raise UserError(f"gradients are missing for {', '.join(missing)}")
+        check_gradients({name: self._shapes[name] for name in self._trainable}, gradients)
         write(self._parameters.weight_gradients, gradients)
         norm = self._backward_pass.gradient_norm()
         if not math.isfinite(norm):
