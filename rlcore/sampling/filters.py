@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
 from rlcore.acting.scaling import is_image
-from rlcore.columns import Array, leaf_spaces
+from rlcore.columns import Array, leaf_spaces, map_leaf_spaces
 from rlcore.errors import SpaceError
 
 #: What a filter has observed since its last delta: ``RunningStatistics.get_state()``, or ``{}`` for nothing.
@@ -282,3 +282,8 @@ def leaf_filters(kind: type[ObservationFilter], space: gymnasium.Space[Any]) -> 
     if not filtered:
         return {name: kind(leaf) for name, leaf in leaves.items()}
     return {name: kind(leaf) if name in filtered else NoFilter(leaf) for name, leaf in leaves.items()}
+
+
+def filtered_space(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
+    """What a policy sees of ``space`` through ``filters``, one for each leaf."""
+    return map_leaf_spaces(lambda leaf, _: filters[leaf].output_space(), space)
