@@ -85,6 +85,21 @@ class Distribution(ABC):
         masked[:, self.logits] = logits  # an index, unlike a slice, has made a copy
         return masked
 
+    def forbidden(self, allowed: Array) -> NDArray[np.bool_]:
+        """``allowed`` as flags of outputs, bool ``[n, outputs]``: those of continuous actions are never forbidden."""
+        forbidden = np.zeros((len(allowed), self.outputs), np.bool_)
+        forbidden[:, self.logits] = np.logical_not(allowed)
+        return forbidden
+
+    def params(self, outputs: Float32, free: Float32 | None) -> Float32:
+        """Parameters ``[n, parameters]`` from a network's ``outputs`` and the free ones, ``[free]`` (None for none)."""
+        if free is None:
+            return outputs
+        params = np.empty((len(outputs), self.parameters), np.float32)
+        params[:, : self.outputs] = outputs
+        params[:, self.outputs :] = free
+        return params
+
 
 class Categorical(Distribution):
     """One of ``n`` choices by logits ``[rows, n]``; minus infinity marks a choice that is not allowed.

@@ -253,12 +253,10 @@ class PolicyGradient(PolicyGraph):
         return Pinned(samples, len(batch))
 
     def _forbidden(self, obs: Columns, n: int) -> NDArray[np.bool_]:
-        """Flags of options as flags of outputs: those of continuous actions are never forbidden."""
+        """Which outputs the masks in ``n`` observations forbid, as ``Samples.forbidden``."""
         if self._mask is None:
             return np.zeros((n, 0), np.bool_)
-        forbidden = np.zeros((n, self._distribution.outputs), np.bool_)
-        forbidden[:, self._distribution.logits] = ~self._mask.read(obs)
-        return forbidden
+        return self._distribution.forbidden(self._mask.read(obs))
 
     def learn(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update; where the loss or a gradient is not finite nothing changes."""
