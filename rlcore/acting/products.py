@@ -20,7 +20,7 @@ from rlcore.acting.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from rlcore.acting.refusals import refusal
+from rlcore.acting.refusals import refusal, shown
 from rlcore.columns import Array, Columns, column_name, leaf_spaces
 from rlcore.errors import BatchError, SpaceError
 
@@ -120,7 +120,7 @@ def distribution_for(action_space: gymnasium.Space[Any], squash: bool) -> Distri
     if set(leaves) == {""}:
         return _of_leaf("", action_space, squash)
     if not leaves:
-        raise SpaceError(f"action space {' '.join(str(action_space).split())} is empty: there is nothing to do")
+        raise SpaceError(f"action space {shown(action_space)} is empty: there is nothing to do")
     return Product({leaf: _of_leaf(leaf, space, squash) for leaf, space in leaves.items()})
 
 
@@ -138,4 +138,4 @@ def _of_leaf(leaf: str, space: gymnasium.Space[Any], squash: bool) -> Distributi
     try:
         return SquashedGaussian(space.low, space.high)
     except SpaceError as error:
-        raise SpaceError(f"action {leaf or 'space'} {' '.join(str(space).split())}: {error}") from None
+        raise SpaceError(f"action {leaf or 'space'} {shown(space)}: {error}") from None

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
+from rlcore.acting.refusals import shown
 from rlcore.acting.scaling import is_image
 from rlcore.columns import Array, leaf_spaces, map_leaf_spaces
 from rlcore.errors import SpaceError
@@ -189,11 +190,10 @@ class MeanStd(ObservationFilter):
     """
 
     def __init__(self, space: gymnasium.Space[Any], clip: float = 10.0) -> None:
-        shown = " ".join(str(space).split())
         if not isinstance(space, gymnasium.spaces.Box):
-            raise SpaceError(f"filter mean_std normalises a Box, not {shown}")
+            raise SpaceError(f"filter mean_std normalises a Box, not {shown(space)}")
         if is_image(space):
-            raise SpaceError(f"filter mean_std normalises no images: the model divides {shown} by 255 itself")
+            raise SpaceError(f"filter mean_std normalises no images: the model divides {shown(space)} by 255 itself")
         self._clip = clip
         self._shape = space.shape
         self._statistics = RunningStatistics(space.shape)

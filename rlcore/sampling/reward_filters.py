@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.batch import AGENT_ID, REWARDS, SLOT, TERMINATED, TRUNCATED, SampleBatch, T
+from rlcore.batch import AGENT_ID, REWARDS, SLOT, START, TERMINATED, TRUNCATED, SampleBatch, T
 from rlcore.returns import backward_scan
 from rlcore.sampling.filters import FilterDelta, RunningStatistics, SharedStatistics
 
@@ -65,7 +65,7 @@ class ScaleRewards(RewardFilter, SharedStatistics):
         rewards = batch.rows[REWARDS].astype(np.float64)
         if not len(rewards):
             return rewards
-        starts, last = batch.cuts["start"], batch.last_rows()
+        starts, last = batch.cuts[START], batch.last_rows()
         tracks = list(zip(batch.cuts[SLOT].tolist(), batch.cuts[AGENT_ID].tolist(), strict=True))
         for start, track in zip(starts.tolist(), tracks, strict=True):
             if batch.rows[T][start]:
