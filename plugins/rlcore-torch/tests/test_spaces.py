@@ -42,7 +42,7 @@ def evaluated(distribution: Any, params: Any, draw: Any, allowed: Any = None) ->
         forbidden = torch.zeros(len(params), split, dtype=torch.bool)
         forbidden[:, distribution.logits] = torch.tensor(~allowed)
     outputs = without(torch.tensor(params[:, :split]), forbidden)
-    return own.evaluate(outputs, log_std, torch.tensor(own.taken(draw.actions, draw.extras)))
+    return own.evaluate(outputs, log_std, torch.tensor(distribution.sampled(draw.actions, draw.extras)))
 
 
 def some_params(distribution: Any, rows: int, seed: int) -> Any:
@@ -83,7 +83,7 @@ def test_gradients_are_finite_differences(name: str, squash: bool) -> None:
     own = counterpart(distribution)
     params = some_params(distribution, 3, 0)
     draw = distribution.draw(params, np.random.default_rng(1))
-    actions = torch.tensor(own.taken(draw.actions, draw.extras))
+    actions = torch.tensor(distribution.sampled(draw.actions, draw.extras))
     actions = actions.double() if actions.is_floating_point() else actions
     outputs = torch.tensor(params[:, : distribution.outputs]).double().requires_grad_()
     free = torch.tensor(params[0, distribution.outputs :]).double().requires_grad_()

@@ -199,7 +199,7 @@ class PolicyGradient(PolicyGraph):
             logits = outputs[:, : self._distribution.outputs]
             if self._mask is not None:
                 logits = without(logits, tf.constant(self._forbidden(obs, len(logits))))
-            taken = tf.constant(self._evaluation.taken(actions, extras))
+            taken = tf.constant(self._distribution.sampled(actions, extras))
             evaluated = self._evaluation.evaluate(logits, self._variables.get(LOG_STD), taken)
         log_probs: NDArray[np.float32] = evaluated.log_probs.numpy()
         return log_probs
@@ -246,7 +246,7 @@ class PolicyGradient(PolicyGraph):
         with tf.device(self._device):
             samples = Samples(
                 tf.constant(self._flatten(obs)),
-                tf.constant(self._evaluation.taken(batch.actions, batch.rows)),
+                tf.constant(self._distribution.sampled(batch.actions, batch.rows)),
                 tf.constant(batch[ADVANTAGES], tf.float32),
                 tf.constant(self._forbidden(obs, len(batch))),
             )

@@ -54,13 +54,13 @@ class Actions:
             params = self._distribution.masked(params, allowed)
             minibatch[FORBIDDEN] = torch.tensor(self._distribution.forbidden(allowed), device=self._device)
         actions, _, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
-        minibatch[ACTIONS] = torch.tensor(self._evaluation.taken(actions, extras), device=self._device)
+        minibatch[ACTIONS] = torch.tensor(self._distribution.sampled(actions, extras), device=self._device)
         extras[ACTION_LOGP] = self.evaluate(heads, minibatch).log_probs[:, 0].cpu().numpy()
         return actions, extras
 
     def columns(self, batch: SampleBatch) -> dict[str, NDArray[Any]]:
         """What ``evaluate`` reads of a batch: its actions and, where there are masks, what they forbid."""
-        columns = {ACTIONS: self._evaluation.taken(batch.actions, batch.rows)}
+        columns = {ACTIONS: self._distribution.sampled(batch.actions, batch.rows)}
         if self._mask is not None:
             columns[FORBIDDEN] = self._distribution.forbidden(self._mask.read(batch.obs))
         return columns
