@@ -91,7 +91,7 @@ class Remark(NamedTuple):
 
 class LearnOutput(NamedTuple):
     """What one update did. ``stop`` asks to leave this batch, ``skipped`` says that the loss or a gradient was not
-    finite and nothing changed; ``rows`` is how many it learnt from, None where every unit was one."""
+    finite and nothing changed; ``rows`` is how many it learnt from, None where they were as many as the units."""
 
     stats: dict[str, float]
     td_error: NDArray[Any] | None = None

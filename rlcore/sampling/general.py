@@ -76,10 +76,11 @@ class GeneralSampler:
     def _drive(self, how: Collect, log: Log) -> Played:
         slots = self._env.num_slots
         shares = how.shares(slots) if isinstance(how, Episodes) else None
+        asked = 0 if isinstance(how, Episodes) else slots * how.steps
         done = np.zeros(slots, np.int64)
         played = Played()
         turns = 0
-        while (done < shares).any() if shares is not None else turns < slots * how.steps:  # type: ignore[union-attr]
+        while turns < asked or (shares is not None and (done < shares).any()):
             live = np.ones(slots, np.bool_) if shares is None else done < shares
             self._act(log, live)
             polled = self._env.poll(None)
