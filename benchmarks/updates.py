@@ -53,7 +53,7 @@ def ours(rows: dict[str, np.ndarray], recorded: bool) -> Update:
     spaces = gymnasium.spaces.Box(-1.0, 1.0, (4,)), gymnasium.spaces.Discrete(2)
     graph = PPO(*spaces, config, rng=np.random.default_rng(0))
     if not recorded:
-        graph._differentiate = lambda *given: capture.differentiate(graph._totals, *given)
+        graph._backward_pass.differentiate = lambda *given: capture.differentiate(graph._totals, *given)
     pinned = graph.pin(SampleBatch(rows, {"start": np.array([0]), "length": np.array([ROWS])}))
     return lambda units: graph.learn(pinned, units)
 

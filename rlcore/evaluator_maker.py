@@ -10,8 +10,9 @@ from typing import Any
 
 from rlcore.env import BatchedEnv
 from rlcore.envs import EnvSource
+from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import Actor, GraphSpec
+from rlcore.policy_graph import Actor
 from rlcore.policy_mapping import PolicyOf
 from rlcore.sampling.collect import Collect, Episodes
 from rlcore.sampling.episode import Episode

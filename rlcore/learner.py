@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import MultiAgentBatch, SampleBatch
+from rlcore.graph_spec import GraphSpec
 from rlcore.ledger import Ledger
-from rlcore.policy_graph import GraphSpec, LearnOutput, OtherAgents, Pinned, PolicyGraph, Progress, Weights
+from rlcore.policy_graph import LearnOutput, OtherAgents, Pinned, PolicyGraph, Progress, Weights
 
 
 class Learner:

@@ -16,9 +16,9 @@ from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
 from rlcore.evaluator_maker import EvaluatorMaker
 from rlcore.evaluator_set import EVALUATOR_RESOURCES, EvaluatorSet
+from rlcore.graph_spec import GraphSpec
 from rlcore.hooks import Hooks
-from rlcore.policy_evaluator import filtered_space
-from rlcore.policy_graph import Actor, GraphSpec
+from rlcore.policy_graph import Actor
 from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spaces_by_policy
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
@@ -26,7 +26,7 @@ from rlcore.restoring import Start
 from rlcore.runtime.base import Demand, Runtime
 from rlcore.runtime_choice import runtime_config
 from rlcore.sampling.collect import Collect, Episodes, Fragment
-from rlcore.sampling.filters import FILTERS, leaf_filters
+from rlcore.sampling.filters import FILTERS, filtered_space, leaf_filters
 from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
 

@@ -6,46 +6,33 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.batch import DEFAULT_POLICY, EPS_ID, SLOT, MultiAgentBatch, SampleBatch
-from rlcore.columns import map_leaf_spaces
-from rlcore.env import BatchedEnv, Spaces
+from rlcore.batch import DEFAULT_POLICY, MultiAgentBatch, SampleBatch
+from rlcore.env import BatchedEnv
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
-from rlcore.learner import leaves_rho_to_learner
+from rlcore.graph_spec import GraphSpec
 from rlcore.optim import all_finite
-from rlcore.policy_graph import (
-    Actor,
-    GradientOutput,
-    GraphConfig,
-    GraphSpec,
-    Pinned,
-    PolicyGraph,
-    Progress,
-    Weights,
-)
+from rlcore.policy_graph import Actor, GradientOutput, GraphConfig, PolicyGraph, Progress, Weights
 from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
+from rlcore.policy_source import PolicySource, policy_from
+from rlcore.recent_samples import RecentSamples
 from rlcore.returns import as_transitions
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.collected import Collected, Played, check_rewards
 from rlcore.sampling.columnar import ColumnarSampler
 from rlcore.sampling.episode import Episode
-from rlcore.sampling.filters import FilterDelta, NoFilter, ObservationFilter, SharedStatistics, leaf_filters
+from rlcore.sampling.filters import NoFilter, ObservationFilter, SharedStatistics, filtered_space, leaf_filters
 from rlcore.sampling.general import GeneralSampler
-from rlcore.sampling.held_back import join, split
+from rlcore.sampling.held_back import HeldBack
 from rlcore.sampling.observation_check import ObservationCheck
+from rlcore.sampling.policy_filters import Deltas, Filters, get_states, set_states, set_statistics, take_deltas
 from rlcore.sampling.reward_filters import REWARD_STATISTICS, RewardFilter
 from rlcore.sampling.role import Role
-from rlcore.validation import validate
-
-#: What a policy may be given as: its class, a spec to build it from, or the finished thing.
-PolicySource = type[PolicyGraph] | GraphSpec | PolicyGraph | Actor
-#: By policy, what it shares with others: a filter for each leaf of its observations, and for its rewards.
-Filters = dict[str, dict[str, SharedStatistics]]
+from rlcore.seeding import seed_sequence
 
 #: Which stream of an evaluator's seed is that of its replacements, beside those that it is made with.
 _LIVES = 2
@@ -93,7 +80,7 @@ class PolicyEvaluator:
         self._collect = collect
         self._check = check_observations
         self._on_episode = on_episode
-        self._seed = _seed_sequence(rng)
+        self._seed = seed_sequence(rng)
         seeds = self._seed.spawn(2)
         self._rng = np.random.default_rng(seeds[0])
         self.env: BatchedEnv = build_env(env, num_envs, env_settings or {})
@@ -109,7 +96,7 @@ class PolicyEvaluator:
         self._specs: dict[str, GraphSpec] = dict(specs or {})
         self.policies: dict[str, PolicyGraph | Actor] = {}
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
-            policy, spec = _resolve(source, spaces[policy_id], config, seed, self.env)
+            policy, spec = policy_from(source, spaces[policy_id], config, seed, self.env)
             self.policies[policy_id] = policy
             if policy.lookahead and policy.postprocess is None:
                 raise UserError(f"policy '{policy_id}' looks ahead, so its actor has to offer postprocess")
@@ -129,11 +116,11 @@ class PolicyEvaluator:
             for policy_id, policy in self.policies.items()
         }
         self._sampler = self._make_sampler(index, explore)
-        self._held: dict[str, SampleBatch | None] = {}
+        self._held = HeldBack()
         self._leaves_rho = any(policy.postprocess is None for policy in self.policies.values())
         self._metrics = Metrics()
-        self._samples = self._kept = 0
-        self._recent: dict[int, _RecentSample] = {}
+        self._samples = 0
+        self._recent = RecentSamples()
 
     @classmethod
     def remote(cls, **same: Any) -> Any:
@@ -151,9 +138,7 @@ class PolicyEvaluator:
         if self.env.lockstep and len(self._roles) == 1:
             (role,) = self._roles.values()
             return ColumnarSampler(self.env, role, index=index, explore=explore, rng=self._rng)
-        return GeneralSampler(
-            self.env, self._roles, self._policy_of, index=index, explore=explore, rng=self._rng
-        )
+        return GeneralSampler(self.env, self._roles, self._policy_of, index=index, explore=explore, rng=self._rng)
 
     # -- sampling
 
@@ -174,9 +159,7 @@ class PolicyEvaluator:
             version=max(role.version for role in self._roles.values()),
             filters=self.take_filter_deltas(),
         )
-        if self._kept:
-            self._recent[self._samples] = _RecentSample(batch)
-            self._recent.pop(self._samples - self._kept, None)
+        self._recent.add(self._samples, batch)
         self._samples += 1
         return info, batch
 
@@ -219,12 +202,9 @@ class PolicyEvaluator:
             return batch
         if not policy.lookahead:
             return rho(batch, collected.agents)
-        raw = join(self._held.get(policy_id), batch)
-        complete, held = split(raw, policy.lookahead)
-        if held is not None and collected.broken:
-            # Nothing will ever follow those.
-            held = held.take_pieces(np.flatnonzero(~np.isin(held.cuts[EPS_ID], collected.broken)))
-        self._held[policy_id] = None if isinstance(self._collect, Episodes) else held
+        raw, complete = self._held.advance(policy_id, batch, policy.lookahead, collected.broken)
+        if isinstance(self._collect, Episodes):
+            self._held.clear()
         return as_transitions(rho(raw, collected.agents)).take_pieces(complete)
 
     # -- learning
@@ -257,7 +237,7 @@ class PolicyEvaluator:
 
     def keep_samples(self, count: int) -> None:
         """From now on the last ``count`` samples are kept for ``gradients_apart``."""
-        self._kept = max(count, self._kept)
+        self._recent.keep(count)
 
     def gradients_apart(
         self, number: int, units: Mapping[str, NDArray[np.int64]]
@@ -267,8 +247,6 @@ class PolicyEvaluator:
         What is to be said of them, the arrays, and how many samples they are of, apart from each other, so that a
         driver can have them averaged without fetching them. ``UserError`` for a sample that is not kept any more.
         """
-        if number not in self._recent:
-            raise UserError(f"sample {number} is not kept; there are: {', '.join(map(str, self._recent)) or 'none'}")
         sample, outputs = self._recent[number], {}
         for policy_id, own in units.items():
             if len(own):
@@ -331,17 +309,13 @@ class PolicyEvaluator:
             self._roles[policy_id].version = update.version
         self.set_filters(update.filters)
 
-    def take_filter_deltas(self) -> dict[str, dict[str, FilterDelta]]:
+    def take_filter_deltas(self) -> Deltas:
         """What the filters have seen since they were last asked."""
-        return {name: {leaf: one.take_delta() for leaf, one in own.items()} for name, own in self.filters.items()}
+        return take_deltas(self.filters)
 
     def set_filters(self, filters: Mapping[str, Mapping[str, Any]]) -> None:
         """Takes over the merged statistics; those of rewards where it scales any."""
-        for policy_id, leaves in filters.items():
-            for leaf, statistics in leaves.items():
-                if leaf == REWARD_STATISTICS and leaf not in self.filters[policy_id]:
-                    continue
-                self.filters[policy_id][leaf].set_statistics(statistics)
+        set_statistics(self.filters, filters)
 
     def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:
         """Makes the policies' graphs what those are that ``states`` come from, optimizers included."""
@@ -389,10 +363,8 @@ class PolicyEvaluator:
                 name: graph.get_state() for name, graph in self._graphs.items() if graph is not self.policies[name]
             },
             "versions": {name: role.version for name, role in self._roles.items()},
-            "filters": {
-                name: {leaf: one.get_state() for leaf, one in own.items()} for name, own in self.filters.items()
-            },
-            "held": {name: _batch_tree(batch) for name, batch in self._held.items() if batch is not None},
+            "filters": get_states(self.filters),
+            "held": self._held.get_state(),
             "samples": self._samples,
         }
 
@@ -406,9 +378,7 @@ class PolicyEvaluator:
             self.graph(policy_id).set_state(own)
         for policy_id, version in state["versions"].items():
             self._roles[policy_id].version = version
-        for policy_id, leaves in state["filters"].items():
-            for leaf, tree in leaves.items():
-                self.filters[policy_id][leaf].set_state(tree)
+        set_states(self.filters, state["filters"])
         if not state["sampler"]["started"]:
             restarted = []
         elif state["env"] is not None:
@@ -418,62 +388,8 @@ class PolicyEvaluator:
             restarted = list(range(self.env.num_slots))
         self._metrics.restarts = list(restarted)
         self._sampler.set_state(state["sampler"], restarted)
-        self._held = {name: _without_slots(tree, restarted) for name, tree in state["held"].items()}
+        self._held.set_state(state["held"], restarted)
 
     def close(self) -> None:
         """Closes the environments; may be called twice."""
         self.env.close()
-
-
-class _RecentSample:
-    """A sample that gradients may still be asked of; each policy's part is pinned once where its graph can pin."""
-
-    def __init__(self, batch: MultiAgentBatch) -> None:
-        self._batch = batch
-        self._pinned: dict[str, SampleBatch | Pinned[Any]] = {}
-
-    def pinned(self, policy_id: str, graph: PolicyGraph) -> SampleBatch | Pinned[Any]:
-        if policy_id not in self._pinned:
-            batch = self._batch[policy_id]
-            if leaves_rho_to_learner(graph):
-                batch = graph.postprocess(batch, self._batch.agents)
-            pins = type(graph).pin is not PolicyGraph.pin
-            self._pinned[policy_id] = graph.pin(batch) if pins else batch
-        return self._pinned[policy_id]
-
-
-def _batch_tree(batch: SampleBatch) -> dict[str, Any]:
-    return {"rows": dict(batch.rows), "cuts": dict(batch.cuts)}
-
-
-def _without_slots(tree: dict[str, Any], slots: list[int]) -> SampleBatch:
-    batch = SampleBatch(tree["rows"], tree["cuts"])
-    return batch.take_pieces(np.flatnonzero(~np.isin(batch.cuts[SLOT], slots)))
-
-
-def _seed_sequence(rng: np.random.Generator | np.random.SeedSequence | int | None) -> np.random.SeedSequence:
-    if isinstance(rng, np.random.Generator):
-        return np.random.SeedSequence(rng.integers(2**32, size=4).tolist())
-    return rng if isinstance(rng, np.random.SeedSequence) else np.random.SeedSequence(rng)
-
-
-def filtered_space(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
-    """What a policy sees of ``space`` through ``filters``, one for each leaf."""
-    return map_leaf_spaces(lambda leaf, _: filters[leaf].output_space(), space)
-
-
-def _resolve(
-    source: PolicySource,
-    spaces: Spaces,
-    config: GraphConfig | Mapping[str, Any] | None,
-    seed: np.random.SeedSequence,
-    env: BatchedEnv,
-) -> tuple[PolicyGraph | Actor, GraphSpec | None]:
-    """The policy that a source stands for, and the spec it came from."""
-    if isinstance(source, type):
-        given = config if isinstance(config, GraphConfig) else validate(source.Config, dict(config or {}))
-        source = GraphSpec(source, *spaces, given, seed, env.model())
-        source.announce()
-    if isinstance(source, GraphSpec):
-        return source.build(), source
-    return source, None

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import pickle
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-import cloudpickle
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
@@ -25,16 +21,10 @@ if TYPE_CHECKING:
     from rlcore.model import BatchedModel
     from rlcore.optim import UpdateRule
 
-LOGGER = logging.getLogger(__name__)
-
 Weights = dict[str, NDArray[Any]]
 State = tuple[NDArray[Any], ...]
 #: ``{agent_id: (policy_id, batch)}`` of the same slots and episodes.
 OtherAgents = Mapping[Any, tuple[str, SampleBatch]]
-
-
-class RemarkWarning(UserWarning):
-    """What a policy graph is given is likely not what was meant."""
 
 
 class GraphConfig(BaseModel):
@@ -101,7 +91,7 @@ class Remark(NamedTuple):
 
 class LearnOutput(NamedTuple):
     """What one update did. ``stop`` asks to leave this batch, ``skipped`` says that the loss or a gradient was not
-    finite and nothing changed; ``rows`` is how many it learnt from, None where every unit was one."""
+    finite and nothing changed; ``rows`` is how many it learnt from, None where they were as many as the units."""
 
     stats: dict[str, float]
     td_error: NDArray[Any] | None = None
@@ -349,57 +339,9 @@ def check_weights(own: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[A
             raise UserError(f"weight '{name}' has shape {array.shape}, expected {own[name].shape}")
 
 
-def _none() -> None:
-    return None
-
-
-@dataclass(frozen=True)
-class GraphSpec:
-    """All that makes a policy graph, in a form that can be sent elsewhere and built there.
-
-    A spec that was sent imports the graph's framework only when it is looked into: workers that sample with actors
-    carry specs without paying for them.
-    """
-
-    # Defaults by factory: a default of the class would hide that a spec has not been opened yet.
-    graph: type[PolicyGraph]
-    observation_space: gymnasium.Space[Any]
-    action_space: gymnasium.Space[Any]
-    config: GraphConfig
-    seed: np.random.SeedSequence
-    model: BatchedModel | None = field(default_factory=_none)
-    #: A state, as ``get_state`` gives it, to start from in place of fresh weights.
-    start: Mapping[str, Any] | None = field(default_factory=_none)
-
-    def build(self, devices: Sequence[str] = ("cpu",)) -> PolicyGraph:
-        """The graph, the same one wherever and how often it is built."""
-        rng = np.random.default_rng(self.seed)
-        graph = self.graph(
-            self.observation_space, self.action_space, self.config, rng=rng, devices=devices, model=self.model
-        )
-        if self.start is not None:
-            graph.set_state(dict(self.start))
-        return graph
-
-    def announce(self) -> None:
-        """Logs the graph's remarks on its spaces, and issues those that warn as a ``RemarkWarning``."""
-        for remark in self.graph.remarks(self.observation_space, self.action_space, self.config):
-            if remark.warns:
-                warnings.warn(remark.text, RemarkWarning, stacklevel=3)
-            else:
-                LOGGER.info(remark.text)
-
-    def __getstate__(self) -> dict[str, Any]:
-        packed = self.__dict__.get("_packed")
-        return {"_packed": cloudpickle.dumps(self.__dict__) if packed is None else packed}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
-    def __getattr__(self, name: str) -> Any:
-        packed = self.__dict__.get("_packed")
-        if packed is None or name.startswith("_"):
-            raise AttributeError(name)
-        del self.__dict__["_packed"]
-        self.__dict__.update(pickle.loads(packed))
-        return getattr(self, name)
+def check_gradients(trainable: Mapping[str, NDArray[Any]], given: Mapping[str, NDArray[Any]]) -> None:
+    """Raises ``UserError`` where ``given`` are not the gradients of the weights ``trainable``, all of them."""
+    check_weights(trainable, given)
+    missing = sorted(set(trainable) - set(given))
+    if missing:
+        raise UserError(f"gradients are missing for {', '.join(missing)}")

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checkpoint import Checkpoints
-from rlcore.config import CheckpointSettings, RunConfig
+from rlcore.config import RunConfig
 from rlcore.config_text import dump_yaml
 from rlcore.hooks import Hooks
 from rlcore.results import RunFolder, plain
 from rlcore.tensorboard import EventWriter, open_events
+
+#: The part of a run folder that holds videos of evaluations.
+VIDEOS = "videos"
 
 
 class RunOutput:
@@ -24,15 +27,16 @@ class RunOutput:
     def __init__(
         self,
         folder: RunFolder | None,
-        settings: CheckpointSettings,
+        config: RunConfig,
         hooks: Hooks,
         goes_on: tuple[int, str] | None = None,
     ) -> None:
         self._folder = folder
-        self._settings = settings
+        self._settings = config.checkpoints
+        self._video_every = config.evaluation.video_every
         self._hooks = hooks
         self._checkpoints: Checkpoints | None = (
-            folder.checkpoints(settings.keep, settings.best) if folder is not None else None
+            folder.checkpoints(config.checkpoints.keep, config.checkpoints.best) if folder is not None else None
         )
         self._events: EventWriter | None = None
         self._goes_on = goes_on
@@ -42,17 +46,24 @@ class RunOutput:
     def create(cls, path: Path | str | None, config: RunConfig, hooks: Hooks) -> RunOutput:
         """A new run folder at ``path``, or none. ``RunFolderError`` where there is something already."""
         folder = RunFolder.create(path, dump_yaml(config.to_tree())) if path is not None else None
-        return cls(folder, config.checkpoints, hooks)
+        return cls(folder, config, hooks)
 
     @classmethod
     def reopen(cls, folder: RunFolder | None, iteration: int, config: RunConfig, hooks: Hooks) -> RunOutput:
         """The folder of a run that goes on after ``iteration``; it changes when the run begins."""
-        return cls(folder, config.checkpoints, hooks, (iteration, dump_yaml(config.to_tree())))
+        return cls(folder, config, hooks, (iteration, dump_yaml(config.to_tree())))
 
     @property
     def path(self) -> Path | None:
         """The run folder."""
         return self._folder.path if self._folder is not None else None
+
+    def film_folder(self, evaluations: int) -> Path | None:
+        """Where videos of the evaluation after so many others go; None where it is not to be filmed, or there is no
+        folder."""
+        if self._folder is None or self._video_every is None or evaluations % self._video_every:
+            return None
+        return self._folder.path / VIDEOS / f"evaluation-{evaluations + 1:04d}"
 
     def begin(self) -> None:
         """The run begins or goes on: what a later, lost part of it has left is dropped."""

@@ -22,12 +22,13 @@ from rlcore.checkpoint import load_tree
 from rlcore.config import ResolvedPolicy
 from rlcore.env import Spaces
 from rlcore.errors import CheckpointError, SpaceError
+from rlcore.graph_spec import GraphSpec
 from rlcore.known import framework_of
-from rlcore.policy_evaluator import Filters, filtered_space
-from rlcore.policy_graph import Actor, GraphSpec, PolicyGraph, Weights
+from rlcore.policy_graph import Actor, PolicyGraph, Weights
 from rlcore.resolve import graph_config
 from rlcore.results import checkpoint_folder
-from rlcore.sampling.filters import FILTERS, ObservationFilter, leaf_filters
+from rlcore.sampling.filters import FILTERS, ObservationFilter, filtered_space, leaf_filters
+from rlcore.sampling.policy_filters import Filters
 from rlcore.spaces_json import space_from_json, space_to_json
 from rlcore.trust import check_trust, graph_names
 from rlcore.validation import validate

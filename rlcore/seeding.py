@@ -20,3 +20,10 @@ class Purpose(IntEnum):
 def seed_for(seed: int, purpose: Purpose, index: int = 0) -> np.random.SeedSequence:
     """The seed of the ``index``-th user of a purpose: the same in every process, distinct from all others."""
     return np.random.SeedSequence(seed, spawn_key=(int(purpose), index))
+
+
+def seed_sequence(given: np.random.Generator | np.random.SeedSequence | int | None) -> np.random.SeedSequence:
+    """The seed that ``given`` stands for: of a generator some of its numbers, of None fresh entropy."""
+    if isinstance(given, np.random.Generator):
+        return np.random.SeedSequence(given.integers(2**32, size=4).tolist())
+    return given if isinstance(given, np.random.SeedSequence) else np.random.SeedSequence(given)

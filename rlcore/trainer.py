@@ -7,7 +7,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import rlcore
 from rlcore.checkpoint import save_tree
 from rlcore.config import RunConfig
 from rlcore.errors import ConfigError, RlcoreError, UserError
@@ -15,6 +14,7 @@ from rlcore.evaluation import EvaluationResult
 from rlcore.evaluator_set import EvaluatorSet, filter_statistics
 from rlcore.hooks import load_hooks
 from rlcore.interrupts import Interrupts
+from rlcore.manifest import manifest_of
 from rlcore.parts import build_parts
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import PolicyOptimizer, step_together
@@ -22,15 +22,12 @@ from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row, measur
 from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
-from rlcore.saved_policies import describe_policy, policy_trees, weights_in
+from rlcore.saved_policies import policy_trees
 from rlcore.stopping import StopRule, how_it_ended
 from rlcore.tree import copy_tree
 from rlcore.weights_digest import weights_sha256
 
 State = dict[str, Any]
-
-#: The part of a run folder that holds videos of evaluations.
-VIDEOS = "videos"
 
 
 class Trainer:
@@ -246,17 +243,10 @@ class Trainer:
         every, env_steps = self.config.evaluation.every_env_steps, self.counters.env_steps
         if every is None or env_steps // every == self.counters.evaluated_at // every:
             return None
-        result = self._evaluate(None, self._film_folder())
+        result = self._evaluate(None, self._output.film_folder(self.counters.evaluations))
         self.counters.evaluations += 1
         self.counters.evaluated_at = env_steps
         return result
-
-    def _film_folder(self) -> Path | None:
-        """Where videos of the evaluation that is due go; None where it is not to be filmed, or there is no folder."""
-        every, folder = self.config.evaluation.video_every, self._output.path
-        if every is None or folder is None or self.counters.evaluations % every:
-            return None
-        return folder / VIDEOS / f"evaluation-{self.counters.evaluations + 1:04d}"
 
     # -- what the run has learnt
 
@@ -296,20 +286,7 @@ class Trainer:
         }
 
     def _manifest(self, state: State) -> dict[str, Any]:
-        """What can be known of a checkpoint without reading its arrays."""
-        parts = self._parts
-        return {
-            "rlcore_version": rlcore.__version__,
-            "config": self.config.to_tree(),
-            "policies": {
-                name: describe_policy(settings, parts.spaces[name], self.config.filter, parts.actors[name])
-                for name, settings in self._policies.items()
-            },
-            "env_steps": state["counters"]["env_steps"],
-            "weights_version": state["evaluators"]["version"],
-            "weights_sha256": weights_sha256(weights_in(state["policies"])),
-            "restarts": self.evaluators.unrestorable(state["evaluators"]),
-        }
+        return manifest_of(self.config, self._policies, self._parts, state)
 
     def _go_on(self, saved: Saved) -> None:
         """Becomes the trainer that was saved, and continues its folder."""

@@ -22,7 +22,6 @@ from rlcore.columns import Columns
 from rlcore.errors import UserError
 from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, Progress, State, Weights, call_utility, check_weights
 
-Float32 = NDArray[np.float32]
 #: rho: what a loss needs, from the rows; picklable, a module's function or a ``functools.partial`` of one.
 Postprocess = Callable[[SampleBatch], SampleBatch]
 
@@ -100,7 +99,8 @@ class ActorCriticActor:
         x = self._flatten(obs)
         check_state(state, self._state_parts, len(x))
         outputs, values, state = self._networks(x, state)
-        params = masked(self._distribution, self._mask, self._with_log_std(outputs), obs, rows)
+        params = self._distribution.params(outputs, self._log_std)
+        params = masked(self._distribution, self._mask, params, obs, rows)
         actions, logp, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
         extras[ACTION_LOGP] = logp
         if values is not None:
@@ -109,15 +109,8 @@ class ActorCriticActor:
 
     def parameters(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The parameters of the action distribution, before any mask, float32 ``[n, parameters]``."""
-        return self._with_log_std(self._networks(self._flatten(obs), state).outputs)
-
-    def _with_log_std(self, outputs: Float32) -> Float32:
-        if self._log_std is None:
-            return outputs
-        params = np.empty((len(outputs), self._distribution.parameters), np.float32)
-        params[:, : self._distribution.outputs] = outputs
-        params[:, self._distribution.outputs :] = self._log_std
-        return params
+        outputs = self._networks(self._flatten(obs), state).outputs
+        return self._distribution.params(outputs, self._log_std)
 
     def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""

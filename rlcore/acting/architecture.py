@@ -16,6 +16,7 @@ from rlcore.acting.model_config import Activation, ModelConfig
 from rlcore.acting.networks import layer_names, orthogonal
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.products import distribution_for
+from rlcore.acting.refusals import shown
 from rlcore.acting.scaling import WHOLE, is_image
 from rlcore.columns import column_name, leaf_spaces
 from rlcore.errors import ConfigError
@@ -197,8 +198,8 @@ def _encoders(
         spaces = leaf_spaces(observation_space)
         images = {leaf: image for leaf, image in images.items() if is_image(spaces[leaf]) and _is_large(image)}
     elif not images:
-        shown = " ".join(str(observation_space).split())
-        raise ConfigError(f"model.encoder: {model.encoder}: {shown} has no image, a Box of three or four axes")
+        space = shown(observation_space)
+        raise ConfigError(f"model.encoder: {model.encoder}: {space} has no image, a Box of three or four axes")
     build = impala if model.encoder == "impala" else nature
     return images, {leaf: build(image) for leaf, image in images.items()}
 

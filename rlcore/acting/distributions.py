@@ -74,6 +74,14 @@ class Distribution(ABC):
     def entropy(self, params: Array) -> Float32:
         """Entropy in nats, ``[n]``."""
 
+    @abstractmethod
+    def sampled(self, actions: Columns, extras: Mapping[str, Array]) -> Array:
+        """What was drawn, as frameworks evaluate it, one array ``[n, k]``: int64 of choices, else float32.
+
+        Of squashed actions it is the sample before tanh; the parts of a nested action stand side by side.
+        ``BatchError`` where ``extras`` lack a column of the draw.
+        """
+
     def masked(self, params: Array, allowed: Array) -> Array:
         """``params`` with minus infinity as the logits of options that are not ``allowed``.
 
@@ -84,6 +92,21 @@ class Distribution(ABC):
         logits[np.logical_not(allowed)] = -np.inf
         masked[:, self.logits] = logits  # an index, unlike a slice, has made a copy
         return masked
+
+    def forbidden(self, allowed: Array) -> NDArray[np.bool_]:
+        """``allowed`` as flags of outputs, bool ``[n, outputs]``: those of continuous actions are never forbidden."""
+        forbidden = np.zeros((len(allowed), self.outputs), np.bool_)
+        forbidden[:, self.logits] = np.logical_not(allowed)
+        return forbidden
+
+    def params(self, outputs: Float32, free: Float32 | None) -> Float32:
+        """Parameters ``[n, parameters]`` from a network's ``outputs`` and the free ones, ``[free]`` (None for none)."""
+        if free is None:
+            return outputs
+        params = np.empty((len(outputs), self.parameters), np.float32)
+        params[:, : self.outputs] = outputs
+        params[:, self.outputs :] = free
+        return params
 
 
 class Categorical(Distribution):
@@ -119,6 +142,9 @@ class Categorical(Distribution):
         total = weights.sum(axis=1)
         weighted = np.multiply(weights, shifted, out=np.zeros_like(weights), where=weights > 0.0)
         return np.asarray(np.log(total) - weighted.sum(axis=1) / total, np.float32)
+
+    def sampled(self, actions: Columns, extras: Mapping[str, Array]) -> NDArray[np.int64]:
+        return np.asarray(one_array(actions), np.int64)[:, None]
 
     def probabilities(self, params: Array) -> NDArray[np.float64]:
         """float64 ``[rows, n]``; exactly 0 where a choice is not allowed."""
@@ -176,6 +202,10 @@ class MultiCategorical(Distribution):
         by_choice = np.log(total) - np.add.reduceat(weighted, self._starts, axis=1) / total
         return np.asarray(by_choice.sum(axis=1), np.float32)
 
+    def sampled(self, actions: Columns, extras: Mapping[str, Array]) -> NDArray[np.int64]:
+        array = one_array(actions)
+        return np.asarray(array, np.int64).reshape(len(array), len(self._sizes))
+
     def probabilities(self, params: Array) -> NDArray[np.float64]:
         """float64 ``[rows, sum(nvec)]``, a sum of 1 over each choice; exactly 0 where an option is not allowed."""
         _, weights, total = self._weighed(params)
@@ -222,6 +252,10 @@ class DiagonalGaussian(Distribution):
         log_std = params[:, self.outputs :]
         return np.asarray(log_std.sum(axis=1, dtype=np.float64) + self.outputs * _ENTROPY_OF_UNIT_NORMAL, np.float32)
 
+    def sampled(self, actions: Columns, extras: Mapping[str, Array]) -> Float32:
+        array = one_array(actions)
+        return np.asarray(array, np.float32).reshape(len(array), self.outputs)
+
 
 class SquashedGaussian(Distribution):
     """A diagonal Gaussian sent through tanh onto the box ``[low, high]`` (Haarnoja et al. 2018, appendix C).
@@ -258,9 +292,7 @@ class SquashedGaussian(Distribution):
         return self._squash(params, params[:, : self.outputs].astype(np.float32))
 
     def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
-        if PRE_TANH not in extras:
-            raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
-        return self._log_prob(params, extras[PRE_TANH])
+        return self._log_prob(params, self.sampled(actions, extras))
 
     def entropy(self, params: Array) -> Float32:
         # There is no closed form. Per dimension it is the Gaussian's plus the mean of log(d action / d sample), taken
@@ -271,6 +303,11 @@ class SquashedGaussian(Distribution):
         slopes = (_log_slope_of_tanh(samples) * weights).sum(axis=2) / weights.sum()
         inner = log_std + _ENTROPY_OF_UNIT_NORMAL + slopes
         return np.asarray(inner.sum(axis=1) + self.log_scale, np.float32)
+
+    def sampled(self, actions: Columns, extras: Mapping[str, Array]) -> Float32:
+        if PRE_TANH not in extras:
+            raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
+        return np.asarray(extras[PRE_TANH], np.float32)
 
     def _squash(self, params: Array, flat: Float32) -> Draw:
         actions = self._center + self._half * np.tanh(flat)

@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from rlcore.acting.distributions import Distribution
 from rlcore.acting.products import distribution_for
+from rlcore.acting.refusals import shown
 from rlcore.columns import Columns, column_name, leaf_spaces
 from rlcore.errors import NoLegalActionError, SpaceError
 from rlcore.policy_graph import ActRows
@@ -65,7 +66,7 @@ class ActionMask:
         choices = [n for own in by_leaf.values() for n in own]
         if not choices:
             raise SpaceError(
-                f"the observation has an {ACTION_MASK}, but the action space {_shown(action_space)} has no discrete "
+                f"the observation has an {ACTION_MASK}, but the action space {shown(action_space)} has no discrete "
                 "part that it could mask; give that observation another name"
             )
         #: The number of flags.
@@ -134,7 +135,7 @@ def _end_to_end(leaves: dict[str, gymnasium.Space[Any]], size: int, action_space
     given = sum(_flags(leaf, space) for leaf, space in leaves.items())
     if given != size:
         raise SpaceError(
-            f"{ACTION_MASK} has {given} flags, the action space {_shown(action_space)} needs {size}: one for each "
+            f"{ACTION_MASK} has {given} flags, the action space {shown(action_space)} needs {size}: one for each "
             "option of its discrete parts, two (may be 0, may be 1) for each bit of a MultiBinary"
         )
     return [column_name(ACTION_MASK, leaf) for leaf in leaves]
@@ -160,9 +161,5 @@ def _parts_by_name(
 
 def _flags(leaf: str, space: gymnasium.Space[Any]) -> int:
     if not isinstance(space, spaces.Box | spaces.MultiBinary | spaces.MultiDiscrete):
-        raise SpaceError(f"{column_name(ACTION_MASK, leaf)} is {_shown(space)}, not an array of flags")
+        raise SpaceError(f"{column_name(ACTION_MASK, leaf)} is {shown(space)}, not an array of flags")
     return math.prod(space.shape)
-
-
-def _shown(space: gymnasium.Space[Any]) -> str:
-    return " ".join(str(space).split())

@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
-from rlcore.acting.refusals import refusal
+from rlcore.acting.refusals import refusal, shown
 from rlcore.acting.scaling import scales
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
@@ -59,7 +59,7 @@ class FlatObs:
         #: The number of columns.
         self.size = sum(width for _, width in self._leaves.values())
         if self.size == 0 and not leave_out:
-            raise SpaceError(f"observation space {' '.join(str(space).split())} has nothing to see")
+            raise SpaceError(f"observation space {shown(space)} has nothing to see")
 
     def _add_one_hot(self, leaf: str, shape: tuple[int, ...], nvec: Array, start: Array) -> None:
         sizes = nvec.reshape(-1).astype(np.int64)
@@ -136,8 +136,8 @@ def check_values(obs: Columns, space: gymnasium.Space[Any]) -> None:
         inside = np.isfinite(array) & _in_bounds(array, child)
         if not inside.all():
             row = array[np.flatnonzero(~inside.reshape(len(array), -1).all(axis=1))[0]]
-            shown = np.array2string(np.asarray(row), threshold=8, edgeitems=3)
-            raise ValueError(f"{name} is {'outside its space' if np.isfinite(row).all() else 'not finite'}: {shown}")
+            values = np.array2string(np.asarray(row), threshold=8, edgeitems=3)
+            raise ValueError(f"{name} is {'outside its space' if np.isfinite(row).all() else 'not finite'}: {values}")
 
 
 def _in_bounds(array: Array, space: gymnasium.Space[Any]) -> Array:

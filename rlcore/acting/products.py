@@ -20,7 +20,7 @@ from rlcore.acting.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from rlcore.acting.refusals import refusal
+from rlcore.acting.refusals import refusal, shown
 from rlcore.columns import Array, Columns, column_name, leaf_spaces
 from rlcore.errors import BatchError, SpaceError
 
@@ -69,18 +69,34 @@ class Product(Distribution):
         return Draw(actions, _sum([draw.logp for draw in draws.values()]), extras)
 
     def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
+        drawn = self._drawn(actions, extras)
+        return _sum(
+            [
+                part.log_prob(own, *drawn[leaf])
+                for (leaf, part), own in zip(self.parts.items(), self.split(params).values(), strict=True)
+            ]
+        )
+
+    def sampled(self, actions: Columns, extras: Mapping[str, Array]) -> Array:
+        """int64 where all parts are discrete; else float32, which holds the index of any action that a network has an
+        output for."""
+        drawn = self._drawn(actions, extras)
+        columns = [part.sampled(*drawn[leaf]) for leaf, part in self.parts.items()]
+        discrete = all(column.dtype == np.int64 for column in columns)
+        return np.concatenate(columns, axis=1, dtype=np.int64 if discrete else np.float32, casting="unsafe")
+
+    def _drawn(self, actions: Columns, extras: Mapping[str, Array]) -> dict[str, tuple[Array, dict[str, Array]]]:
+        """The actions of each part, and what was drawn beside them. ``BatchError`` where something is missing."""
         if not isinstance(actions, dict) or actions.keys() != self.parts.keys():
             given = f"the parts {', '.join(actions)}" if isinstance(actions, dict) else "one array"
             raise BatchError(f"expected actions with the parts {', '.join(self.parts)}, not {given}")
         missing = [name for name in self.extras if name not in extras]
         if missing:
             raise BatchError(f"the log-probability of these actions needs the columns {', '.join(missing)}")
-        return _sum(
-            [
-                part.log_prob(own, actions[leaf], {name: extras[column_name(name, leaf)] for name in part.extras})
-                for (leaf, part), own in zip(self.parts.items(), self.split(params).values(), strict=True)
-            ]
-        )
+        return {
+            leaf: (actions[leaf], {name: extras[column_name(name, leaf)] for name in part.extras})
+            for leaf, part in self.parts.items()
+        }
 
     def entropy(self, params: Array) -> Float32:
         return _sum([self.parts[leaf].entropy(own) for leaf, own in self.split(params).items()])
@@ -120,7 +136,7 @@ def distribution_for(action_space: gymnasium.Space[Any], squash: bool) -> Distri
     if set(leaves) == {""}:
         return _of_leaf("", action_space, squash)
     if not leaves:
-        raise SpaceError(f"action space {' '.join(str(action_space).split())} is empty: there is nothing to do")
+        raise SpaceError(f"action space {shown(action_space)} is empty: there is nothing to do")
     return Product({leaf: _of_leaf(leaf, space, squash) for leaf, space in leaves.items()})
 
 
@@ -138,4 +154,4 @@ def _of_leaf(leaf: str, space: gymnasium.Space[Any], squash: bool) -> Distributi
     try:
         return SquashedGaussian(space.low, space.high)
     except SpaceError as error:
-        raise SpaceError(f"action {leaf or 'space'} {' '.join(str(space).split())}: {error}") from None
+        raise SpaceError(f"action {leaf or 'space'} {shown(space)}: {error}") from None

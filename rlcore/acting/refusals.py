@@ -18,6 +18,11 @@ _REASONS: Mapping[type, str] = {
 }
 
 
+def shown(space: gymnasium.Space[Any]) -> str:
+    """``space`` on one line, for a message; those with arrays in them are printed on several."""
+    return " ".join(str(space).split())
+
+
 def reason_against(space: gymnasium.Space[Any]) -> str:
     """Why arrays of one shape cannot hold elements of ``space``, in a few words."""
     reasons = [reason for kind, reason in _REASONS.items() if isinstance(space, kind)]
@@ -31,6 +36,6 @@ def refusal(what: Literal["observation", "action"], leaf: str, space: gymnasium.
     verb = "seen" if what == "observation" else "acted in"
     name = f"'{leaf}'" if leaf else "space"
     return SpaceError(
-        f"{what} {name} {' '.join(str(space).split())} cannot be {verb}: {reason}; Box, Discrete, MultiDiscrete and "
+        f"{what} {name} {shown(space)} cannot be {verb}: {reason}; Box, Discrete, MultiDiscrete and "
         "MultiBinary can, and Dict and Tuple of these; a wrapper has to turn it into one of them"
     )

@@ -17,6 +17,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
+from rlcore.acting.refusals import shown
 from rlcore.columns import leaf_spaces
 from rlcore.errors import ConfigError
 from rlcore.policy_graph import Remark
@@ -63,13 +64,12 @@ def scales(observation_space: gymnasium.Space[Any], scale: Mapping[str, bool]) -
 
 
 def _scale(leaf: str, space: gymnasium.Space[Any]) -> Scale:
-    shown = " ".join(str(space).split())
     if not isinstance(space, spaces.Box):
-        raise ConfigError(f"model.scale: '{leaf or WHOLE}' is {shown}; only a Box can be scaled")
+        raise ConfigError(f"model.scale: '{leaf or WHOLE}' is {shown(space)}; only a Box can be scaled")
     low, high = space.low.astype(np.float64), space.high.astype(np.float64)
     width = high - low
     if not (np.isfinite(width) & (width > 0.0) & (width <= np.finfo(np.float32).max)).all():
-        raise ConfigError(f"model.scale: the bounds of '{leaf or WHOLE}', {shown}, cannot be mapped to [0, 1]")
+        raise ConfigError(f"model.scale: the bounds of '{leaf or WHOLE}', {shown(space)}, cannot be mapped to [0, 1]")
     return Scale(_short(low), _short(width))
 
 

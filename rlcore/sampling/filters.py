@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
+from rlcore.acting.refusals import shown
 from rlcore.acting.scaling import is_image
-from rlcore.columns import Array, leaf_spaces
+from rlcore.columns import Array, leaf_spaces, map_leaf_spaces
 from rlcore.errors import SpaceError
 
 #: What a filter has observed since its last delta: ``RunningStatistics.get_state()``, or ``{}`` for nothing.
@@ -121,6 +122,44 @@ class SharedStatistics(ABC):
         """Goes on from what ``get_state`` gave."""
 
 
+class RunningShared(SharedStatistics):
+    """Running statistics of arrays of one shape, and the delta beside them."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._statistics = RunningStatistics(shape)
+        self._delta = RunningStatistics(shape)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """The statistics have changed: the place to compute what follows from them."""
+
+    def take_delta(self) -> FilterDelta:
+        delta = self._delta.get_state() if self._delta.count else {}
+        self._delta = RunningStatistics(self._delta.mean.shape)
+        return delta
+
+    def apply(self, delta: FilterDelta) -> None:
+        if delta:
+            self._statistics.merge(RunningStatistics.of(delta))
+            self.version += 1
+            self._refresh()
+
+    def get_statistics(self) -> dict[str, Any]:
+        return {"version": self.version, **self._statistics.get_state()}
+
+    def set_statistics(self, state: Mapping[str, Any]) -> None:
+        self._statistics.set_state(state)
+        self.version = int(state["version"])
+        self._refresh()
+
+    def get_state(self) -> dict[str, Any]:
+        return {"statistics": self.get_statistics(), "delta": self._delta.get_state()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.set_statistics(state["statistics"])
+        self._delta.set_state(state["delta"])
+
+
 class ObservationFilter(SharedStatistics):
     """Stands between the environment and the policy in a sampler, for one leaf of the observation space.
 
@@ -179,7 +218,7 @@ class NoFilter(ObservationFilter):
         pass
 
 
-class MeanStd(ObservationFilter):
+class MeanStd(RunningShared, ObservationFilter):
     """Subtracts the running mean, divides by the running standard deviation, clips to ``[-clip, clip]``; to float32.
 
     Every number of the observation has statistics of its own; one that never varied is only centred. Before the first
@@ -189,17 +228,13 @@ class MeanStd(ObservationFilter):
     """
 
     def __init__(self, space: gymnasium.Space[Any], clip: float = 10.0) -> None:
-        shown = " ".join(str(space).split())
         if not isinstance(space, gymnasium.spaces.Box):
-            raise SpaceError(f"filter mean_std normalises a Box, not {shown}")
+            raise SpaceError(f"filter mean_std normalises a Box, not {shown(space)}")
         if is_image(space):
-            raise SpaceError(f"filter mean_std normalises no images: the model divides {shown} by 255 itself")
+            raise SpaceError(f"filter mean_std normalises no images: the model divides {shown(space)} by 255 itself")
         self._clip = clip
         self._shape = space.shape
-        self._statistics = RunningStatistics(space.shape)
-        self._delta = RunningStatistics(space.shape)
-        self._inverse_std = np.ones(space.shape)
-        self.version = 0
+        super().__init__(space.shape)
 
     def output_space(self) -> gymnasium.Space[Any]:
         """An unbounded float32 Box: the first observations are not yet clipped."""
@@ -221,32 +256,6 @@ class MeanStd(ObservationFilter):
 
     def observe(self, obs: Array) -> None:
         self._delta.update(obs)
-
-    def take_delta(self) -> FilterDelta:
-        delta = self._delta.get_state() if self._delta.count else {}
-        self._delta = RunningStatistics(self._shape)
-        return delta
-
-    def apply(self, delta: FilterDelta) -> None:
-        if delta:
-            self._statistics.merge(RunningStatistics.of(delta))
-            self.version += 1
-            self._refresh()
-
-    def get_statistics(self) -> dict[str, Any]:
-        return {"version": self.version, **self._statistics.get_state()}
-
-    def set_statistics(self, state: Mapping[str, Any]) -> None:
-        self._statistics.set_state(state)
-        self.version = int(state["version"])
-        self._refresh()
-
-    def get_state(self) -> dict[str, Any]:
-        return {"statistics": self.get_statistics(), "delta": self._delta.get_state()}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        self.set_statistics(state["statistics"])
-        self._delta.set_state(state["delta"])
 
     def _refresh(self) -> None:
         std = self._statistics.std
@@ -282,3 +291,8 @@ def leaf_filters(kind: type[ObservationFilter], space: gymnasium.Space[Any]) -> 
     if not filtered:
         return {name: kind(leaf) for name, leaf in leaves.items()}
     return {name: kind(leaf) if name in filtered else NoFilter(leaf) for name, leaf in leaves.items()}
+
+
+def filtered_space(space: gymnasium.Space[Any], filters: Mapping[str, ObservationFilter]) -> gymnasium.Space[Any]:
+    """What a policy sees of ``space`` through ``filters``, one for each leaf."""
+    return map_leaf_spaces(lambda leaf, _: filters[leaf].output_space(), space)

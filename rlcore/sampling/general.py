@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.acting import to_env
-from rlcore.batch import ACTIONS, ENV_STEP, OBS, STATE_IN, T
+from rlcore.batch import ACTIONS, ENV_STEP, OBS, REWARDS, STATE_IN, TERMINATED, TRUNCATED, T
 from rlcore.columns import Columns, take, to_table
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.policy_graph import ActRows
@@ -76,10 +76,11 @@ class GeneralSampler:
     def _drive(self, how: Collect, log: Log) -> Played:
         slots = self._env.num_slots
         shares = how.shares(slots) if isinstance(how, Episodes) else None
+        asked = 0 if isinstance(how, Episodes) else slots * how.steps
         done = np.zeros(slots, np.int64)
         played = Played()
         turns = 0
-        while (done < shares).any() if shares is not None else turns < slots * how.steps:  # type: ignore[union-attr]
+        while turns < asked or (shares is not None and (done < shares).any()):
             live = np.ones(slots, np.bool_) if shares is None else done < shares
             self._act(log, live)
             polled = self._env.poll(None)
@@ -230,9 +231,9 @@ class GeneralSampler:
         """The rows' closed transitions, and for those that ended the observation and state they ended in."""
         outcome: Table = {
             TRACK: tracks[rows],
-            "rewards": self._tracks.reward[tracks[rows]].astype(np.float32),
-            "terminated": np.array(step.terminated[rows]),
-            "truncated": np.array(step.truncated[rows]),
+            REWARDS: self._tracks.reward[tracks[rows]].astype(np.float32),
+            TERMINATED: np.array(step.terminated[rows]),
+            TRUNCATED: np.array(step.truncated[rows]),
         }
         ending = rows[ended[rows]]
         final: Table = {

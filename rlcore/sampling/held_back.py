@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.batch import AGENT_ID, EPS_ID, LENGTH, SLOT, START, TERMINATED, TRUNCATED, SampleBatch, concat, ranges
+from rlcore.batch import (
+    AGENT_ID,
+    EPS_ID,
+    LENGTH,
+    SLOT,
+    START,
+    STATE_IN,
+    TERMINATED,
+    TRUNCATED,
+    SampleBatch,
+    concat,
+    ranges,
+)
 
 
 def join(held: SampleBatch | None, batch: SampleBatch) -> SampleBatch:
@@ -25,7 +40,7 @@ def join(held: SampleBatch | None, batch: SampleBatch) -> SampleBatch:
     first = np.flatnonzero(opens)
     last = np.append(first[1:], both.pieces) - 1
     # A joined piece begins as its first part did and ends as its last part does.
-    begins = {name: cuts[name][first] for name in cuts if name == START or name.startswith("state_in.")}
+    begins = {name: cuts[name][first] for name in cuts if name == START or name.startswith(STATE_IN + ".")}
     merged = {name: column[last] for name, column in cuts.items()} | begins
     merged[LENGTH] = np.add.reduceat(cuts[LENGTH], first)
     return SampleBatch(both.rows, merged)
@@ -45,3 +60,43 @@ def split(raw: SampleBatch, lookahead: int) -> tuple[NDArray[np.int64], SampleBa
     cuts[LENGTH] = sizes[kept]
     cuts[START] = np.cumsum(sizes[kept]) - sizes[kept]
     return complete, SampleBatch({name: column[tail] for name, column in raw.rows.items()}, cuts)
+
+
+class HeldBack:
+    """By policy, the rows of episodes that go on with the evaluator's next sample."""
+
+    def __init__(self) -> None:
+        self._held: dict[str, SampleBatch] = {}
+
+    def advance(
+        self, policy_id: str, batch: SampleBatch, lookahead: int, broken: Collection[int]
+    ) -> tuple[SampleBatch, NDArray[np.int64]]:
+        """``batch`` behind what was held back, and which of these rows are complete; the others are held back now.
+
+        Nothing will follow those of the episodes ``broken``, which are dropped.
+        """
+        raw = join(self._held.pop(policy_id, None), batch)
+        complete, held = split(raw, lookahead)
+        if held is not None:
+            self._held[policy_id] = _without(held, EPS_ID, broken) if broken else held
+        return raw, complete
+
+    def clear(self) -> None:
+        """Nothing goes on with the next sample."""
+        self._held.clear()
+
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on."""
+        return {policy_id: {"rows": dict(held.rows), "cuts": dict(held.cuts)} for policy_id, held in self._held.items()}
+
+    def set_state(self, state: Mapping[str, Any], restarted: Collection[int]) -> None:
+        """Goes on from ``get_state``'s tree, without the rows of the slots ``restarted``."""
+        self._held = {
+            policy_id: _without(SampleBatch(tree["rows"], tree["cuts"]), SLOT, restarted)
+            for policy_id, tree in state.items()
+        }
+
+
+def _without(held: SampleBatch, cut: str, values: Collection[int]) -> SampleBatch:
+    """The pieces of ``held`` whose column ``cut`` is none of ``values``."""
+    return held.take_pieces(np.flatnonzero(~np.isin(held.cuts[cut], list(values))))

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.batch import AGENT_ID, REWARDS, SLOT, TERMINATED, TRUNCATED, SampleBatch, T
+from rlcore.batch import AGENT_ID, REWARDS, SLOT, START, TERMINATED, TRUNCATED, SampleBatch, T
 from rlcore.returns import backward_scan
-from rlcore.sampling.filters import FilterDelta, RunningStatistics, SharedStatistics
+from rlcore.sampling.filters import RunningShared
 
 #: Under this name the statistics of rewards travel among those of the observation's leaves; no leaf is called so.
 REWARD_STATISTICS = "<rewards>"
@@ -37,7 +37,7 @@ class ClipRewards(RewardFilter):
         batch.rows[REWARDS] = np.clip(batch.rows[REWARDS], -1.0, 1.0)
 
 
-class ScaleRewards(RewardFilter, SharedStatistics):
+class ScaleRewards(RunningShared, RewardFilter):
     """Divides by the standard deviation of the discounted return so far, and clips to ``[-clip, clip]``.
 
     The return so far of a row is ``G[t] = reward[t] + gamma * G[t - 1]`` within its episode (as in OpenAI's Baselines;
@@ -48,8 +48,7 @@ class ScaleRewards(RewardFilter, SharedStatistics):
     def __init__(self, gamma: float, clip: float = 10.0) -> None:
         self._gamma = gamma
         self._clip = clip
-        self._statistics = RunningStatistics(())
-        self._delta = RunningStatistics(())
+        super().__init__(())
         #: ``{(slot, agent_id): return so far}`` of episodes that were running when the last sample ended.
         self._running: dict[tuple[int, Any], float] = {}
 
@@ -65,7 +64,7 @@ class ScaleRewards(RewardFilter, SharedStatistics):
         rewards = batch.rows[REWARDS].astype(np.float64)
         if not len(rewards):
             return rewards
-        starts, last = batch.cuts["start"], batch.last_rows()
+        starts, last = batch.cuts[START], batch.last_rows()
         tracks = list(zip(batch.cuts[SLOT].tolist(), batch.cuts[AGENT_ID].tolist(), strict=True))
         for start, track in zip(starts.tolist(), tracks, strict=True):
             if batch.rows[T][start]:
@@ -82,35 +81,16 @@ class ScaleRewards(RewardFilter, SharedStatistics):
                 self._running[track] = float(returns[row])
         return returns
 
-    def take_delta(self) -> FilterDelta:
-        delta = self._delta.get_state() if self._delta.count else {}
-        self._delta = RunningStatistics(())
-        return delta
-
-    def apply(self, delta: FilterDelta) -> None:
-        if delta:
-            self._statistics.merge(RunningStatistics.of(delta))
-            self.version += 1
-
-    def get_statistics(self) -> dict[str, Any]:
-        return {"version": self.version, **self._statistics.get_state()}
-
-    def set_statistics(self, state: Mapping[str, Any]) -> None:
-        self._statistics.set_state(state)
-        self.version = int(state["version"])
-
     def get_state(self) -> dict[str, Any]:
         return {
-            "statistics": self.get_statistics(),
-            "delta": self._delta.get_state(),
+            **super().get_state(),
             "slots": [slot for slot, _ in self._running],
             "agents": [agent for _, agent in self._running],
             "returns": np.array(list(self._running.values()), np.float64),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self.set_statistics(state["statistics"])
-        self._delta.set_state(state["delta"])
+        super().set_state(state)
         tracks = zip(state["slots"], state["agents"], strict=True)
         self._running = dict(zip(tracks, np.asarray(state["returns"]).tolist(), strict=True))
 

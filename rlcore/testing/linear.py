@@ -91,9 +91,7 @@ class LinearActor:
         """The parameters of the action distribution, ``[n, parameters]``."""
         with np.errstate(over="ignore", invalid="ignore"):
             out = features @ self._weights[WEIGHT] + self._weights[BIAS]
-        if LOG_STD in self._weights:
-            out = np.concatenate([out, np.broadcast_to(self._weights[LOG_STD], (len(out), self._distribution.free))], 1)
-        return np.asarray(out, np.float32)
+        return self._distribution.params(np.asarray(out, np.float32), self._weights.get(LOG_STD))
 
     def allowed(self, obs: Columns) -> NDArray[np.bool_] | None:
         """The flags of the action masks in observations ``[n, ...]``; None where there are none."""

@@ -301,3 +301,25 @@ def test_B092_the_part_that_cannot_be_squashed_is_named() -> None:
     space = spaces.Dict(free=spaces.Box(-np.inf, np.inf, (1,)), tight=spaces.Box(-1, 1, (1,)))
     with pytest.raises(SpaceError, match=r"^action free Box.*cannot rescale an unbounded box"):
         distribution_for(space, squash=True)
+
+
+def test_the_parts_of_a_nested_draw_stand_side_by_side() -> None:
+    space = spaces.Dict(arm=spaces.Box(-1.0, 1.0, (2,), np.float32), hand=spaces.Discrete(3))
+    nested = distribution_for(space, squash=True)
+    actions = {"arm": np.zeros((1, 2), np.float32), "hand": np.array([2])}
+    sampled = nested.sampled(actions, {"pre_tanh.arm": np.array([[0.5, -4.0]], np.float32)})
+    assert sampled.tolist() == [[0.5, -4.0, 2.0]] and sampled.dtype == np.float32
+    choices = distribution_for(spaces.MultiDiscrete([[2, 3], [4, 2]]), squash=False)
+    assert choices.sampled(np.array([[[1, 2], [3, 0]]]), {}).tolist() == [[1, 2, 3, 0]]
+    with pytest.raises(BatchError, match=r"needs the columns pre_tanh\.arm"):
+        nested.sampled(actions, {})
+
+
+def test_parameters_are_outputs_and_then_the_free_ones() -> None:
+    space = spaces.Dict(arm=spaces.Box(-1.0, 1.0, (2,), np.float32), hand=spaces.Discrete(3))
+    nested = distribution_for(space, squash=False)
+    outputs = np.array([[1.0, 2.0, 3.0, 4.0, 5.0]], np.float32)
+    assert nested.params(outputs, np.array([6.0, 7.0], np.float32)).tolist() == [[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0]]
+    # The means of a Gaussian are never forbidden.
+    assert nested.forbidden(np.array([[True, False, True]])).tolist() == [[False, False, False, True, False]]
+    assert Categorical(5).params(outputs, None) is outputs

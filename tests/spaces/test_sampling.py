@@ -21,7 +21,7 @@ from rlcore.acting import distribution_for
 from rlcore.batch import ACTION_LOGP, SampleBatch
 from rlcore.columns import column_name, leaf_spaces, to_table
 from rlcore.errors import EnvError, NoLegalActionError, SpaceError
-from rlcore.policy_graph import RemarkWarning
+from rlcore.graph_spec import RemarkWarning
 from rlcore.sampling.filters import MeanStd
 from rlcore.testing import LinearPG
 from rlcore.testing.checks import check_batch

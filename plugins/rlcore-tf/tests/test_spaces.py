@@ -132,7 +132,7 @@ def test_log_probabilities_and_entropies_are_the_kernels(case: Any, mask: bool, 
         forbidden[:, distribution.logits] = ~allowed
         seen, outputs = distribution.masked(params, allowed), without(outputs, forbidden)
     draw = distribution.draw(seen, rng)
-    taken = own.taken(draw.actions, draw.extras)
+    taken = distribution.sampled(draw.actions, draw.extras)
     assert taken.shape == (6, *own.shape) and taken.dtype == own.dtype.as_numpy_dtype
     found = own.evaluate(outputs, tf.constant(params[0, distribution.outputs :]), tf.constant(taken))
     np.testing.assert_allclose(found.log_probs.numpy(), draw.logp, rtol=1e-5, atol=2e-5)
@@ -143,4 +143,4 @@ def test_squashed_parts_come_with_their_samples() -> None:
     distribution = distribution_for(ACTIONS["nested"], squash=True)
     params = np.zeros((2, distribution.parameters), np.float32)
     with pytest.raises(BatchError, match=r"needs the columns pre_tanh.arm.0, pre_tanh.arm.1"):
-        counterpart(distribution).taken(distribution.mode(params).actions, {})
+        distribution.sampled(distribution.mode(params).actions, {})

@@ -26,7 +26,7 @@ def test_equal_to_the_kernels(name: str) -> None:
         log_std = torch.tensor(params[0, kernel.outputs :])
     draw = kernel.draw(params, rng)
     found = own.evaluate(
-        torch.tensor(params[:, : kernel.outputs]), log_std, torch.tensor(own.taken(draw.actions, draw.extras))
+        torch.tensor(params[:, : kernel.outputs]), log_std, torch.tensor(kernel.sampled(draw.actions, draw.extras))
     )
     np.testing.assert_allclose(found.log_probs[:, 0], draw.logp, rtol=1e-5, atol=1e-5)
     assert -found.negative_entropy.item() == pytest.approx(kernel.entropy(params).sum(), rel=1e-5)
@@ -40,7 +40,7 @@ def test_B095_log_probability_where_tanh_saturates() -> None:
 
 def test_squashed_actions_come_with_their_samples() -> None:
     with pytest.raises(BatchError, match="pre_tanh"):
-        SquashedGaussian(0.0).taken(np.zeros((2, 1), np.float32), {})
+        acting.SquashedGaussian(-np.ones(1), np.ones(1)).sampled(np.zeros((2, 1), np.float32), {})
 
 
 @pytest.mark.parametrize("name", KERNEL)

@@ -15,8 +15,9 @@ import torch
 from rlcore.acting import to_env
 from rlcore.batch import SampleBatch
 from rlcore.errors import NonFiniteError, SpaceError, UserError
+from rlcore.graph_spec import GraphSpec
 from rlcore.optim import clip_by_global_norm, clip_factor
-from rlcore.policy_graph import GraphSpec, PolicyGraph
+from rlcore.policy_graph import PolicyGraph
 from rlcore_torch import A3C, PPO, PolicyGradient, devices
 
 Build = Callable[..., Any]

@@ -21,7 +21,8 @@ from rlcore.acting import distribution_for
 from rlcore.batch import ACTION_LOGP, SampleBatch
 from rlcore.columns import to_table
 from rlcore.errors import NoLegalActionError, SpaceError
-from rlcore.policy_graph import ActRows, PolicyGraph, RemarkWarning
+from rlcore.graph_spec import RemarkWarning
+from rlcore.policy_graph import ActRows, PolicyGraph
 from rlcore_torch import A3C, PPO, PolicyGradient
 from rlcore_torch.distributions import counterpart, without
 
@@ -41,7 +42,7 @@ def evaluated(distribution: Any, params: Any, draw: Any, allowed: Any = None) ->
         forbidden = torch.zeros(len(params), split, dtype=torch.bool)
         forbidden[:, distribution.logits] = torch.tensor(~allowed)
     outputs = without(torch.tensor(params[:, :split]), forbidden)
-    return own.evaluate(outputs, log_std, torch.tensor(own.taken(draw.actions, draw.extras)))
+    return own.evaluate(outputs, log_std, torch.tensor(distribution.sampled(draw.actions, draw.extras)))
 
 
 def some_params(distribution: Any, rows: int, seed: int) -> Any:
@@ -82,7 +83,7 @@ def test_gradients_are_finite_differences(name: str, squash: bool) -> None:
     own = counterpart(distribution)
     params = some_params(distribution, 3, 0)
     draw = distribution.draw(params, np.random.default_rng(1))
-    actions = torch.tensor(own.taken(draw.actions, draw.extras))
+    actions = torch.tensor(distribution.sampled(draw.actions, draw.extras))
     actions = actions.double() if actions.is_floating_point() else actions
     outputs = torch.tensor(params[:, : distribution.outputs]).double().requires_grad_()
     free = torch.tensor(params[0, distribution.outputs :]).double().requires_grad_()
@@ -199,11 +200,11 @@ def test_it_learns_in_every_space(graph: type[PolicyGraph], name: str, squash: b
 def test_recorded_updates_are_those_of_autograd_in_a_nested_space() -> None:
     one, batch = sampled(PPO, ACTIONS["nested"], squash=True, steps=4)
     other, _ = sampled(PPO, ACTIONS["nested"], squash=True, steps=4)
-    other._differentiate._due = lambda key: False  # never records
+    other._backward_pass.differentiate._due = lambda key: False  # never records
     for _ in range(40):
         one.learn(batch)
         other.learn(batch)
-    assert one._differentiate._proven and not other._differentiate._proven
+    assert one._backward_pass.differentiate._proven and not other._backward_pass.differentiate._proven
     for key, weight in one.get_weights().items():
         assert np.array_equal(weight, other.get_weights()[key])
 

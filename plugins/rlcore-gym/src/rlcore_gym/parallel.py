@@ -22,7 +22,7 @@ from rlcore_gym.replay import leaves
 from rlcore_gym.restarts import Restarts
 from rlcore_gym.seeds import Follow, check_streams, following_seed, slot_seeds
 from rlcore_gym.serving import Answer, Task
-from rlcore_gym.workers import CLOSING, Crew, Lost, Worker
+from rlcore_gym.workers import CLOSING, Worker, WorkerGone, WorkerPool
 
 LOGGER = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ class Supervision:
 
 
 class ParallelEnv(LockstepEnv):
-    """The same as :class:`InProcessEnv`, batch for batch, with the copies shared out among ``workers`` of ``crew``.
+    """The same as :class:`InProcessEnv`, batch for batch, with the copies shared out among ``workers`` of ``pool``.
 
     A step begins when actions are sent, so that the caller may do something else until it polls. Workers are started
     by the first ``reset`` or ``set_state``.
@@ -52,15 +52,15 @@ class ParallelEnv(LockstepEnv):
 
     def __init__(
         self,
-        crew: Crew,
+        pool: WorkerPool,
         task: Task,
         workers: int,
         supervision: Supervision,
         frames_per_second: float,
     ) -> None:
-        super().__init__(copy.deepcopy(task.spaces), task.num_slots, task.name, crew.board)
+        super().__init__(copy.deepcopy(task.spaces), task.num_slots, task.name, pool.board)
         self.frames_per_second = frames_per_second
-        self._crew = crew
+        self._pool = pool
         self._supervision = supervision
         borders = np.linspace(0, task.num_slots, workers + 1).round().astype(int).tolist()
         self._tasks = [
@@ -78,11 +78,11 @@ class ParallelEnv(LockstepEnv):
         #: Whether an episode ended in this step.
         self._ended = False
         #: Whether something may write to the board that should not.
-        self._haunted = False
+        self._overwritable = False
         self._restarts = Restarts(task.num_slots)
         self._seeds = [0] * task.num_slots
-        self._nothing = take(crew.board.actions, slice(0, 0))
-        self._end = weakref.finalize(self, _end_all, self._workers, crew)
+        self._nothing = take(pool.board.actions, slice(0, 0))
+        self._end = weakref.finalize(self, _end_all, self._workers, pool)
 
     # -- asking workers
 
@@ -109,8 +109,8 @@ class ParallelEnv(LockstepEnv):
             assert worker is not None
             try:
                 answers[index] = self._await(index, worker, deadline)
-            except Lost as lost:
-                self._give_up(index, worker, self._last_words(index, worker, str(lost)))
+            except WorkerGone as gone:
+                self._give_up(index, worker, self._last_words(index, worker, str(gone)))
             else:
                 self._hear(index, worker, answers[index])
             self._starting.discard(index)
@@ -133,7 +133,7 @@ class ParallelEnv(LockstepEnv):
             self._failed.append(error)
 
     def _await(self, index: int, worker: Worker, deadline: float | None) -> Answer:
-        """``Lost`` where the worker's environments make no progress for too long."""
+        """``WorkerGone`` where the worker's environments make no progress for too long."""
         allowed = self._supervision.step_timeout
         board, first = self._board, self._tasks[index].first
         since, calls = self._asked_at, int(board.calls[first])
@@ -150,7 +150,7 @@ class ParallelEnv(LockstepEnv):
                 since, calls = now, int(board.calls[first])
             # Between calls it may have to load what the environments need, or write down their states.
             elif now - since >= (allowed if board.calling[first] >= 0 else max(allowed, _STARTING)):
-                raise Lost(f"did not come back for {now - since:.3g} s (step_timeout: {allowed:g})")
+                raise WorkerGone(f"did not come back for {now - since:.3g} s (step_timeout: {allowed:g})")
 
     def _last_words(self, index: int, worker: Worker, why: str) -> EnvError:
         """What became of a worker, and what it did last."""
@@ -164,7 +164,7 @@ class ParallelEnv(LockstepEnv):
         self._lost[index] = error
         worker.give_up()
         self._workers[index] = None
-        self._haunted = True
+        self._overwritable = True
 
     def _settle(self) -> None:
         """Makes ready for a new request: awaits what was asked for and not fetched, and starts workers."""
@@ -181,9 +181,9 @@ class ParallelEnv(LockstepEnv):
         self._raise_lost()
 
     def _renew_board(self) -> None:
-        haunted, self._haunted = self._haunted, False
-        if haunted and self._crew.renew_board():
-            self._board = self._crew.board
+        overwritable, self._overwritable = self._overwritable, False
+        if overwritable and self._pool.renew_board():
+            self._board = self._pool.board
             there = [index for index, worker in enumerate(self._workers) if worker is not None]
             self._ask(there, lambda worker, _: worker.begin_call("bind", self._board))
             self._answers()
@@ -192,7 +192,7 @@ class ParallelEnv(LockstepEnv):
         """Starts a worker, whose first answer is then awaited."""
         self._asked_at = time.monotonic()
         self._board.calling[self._tasks[index].first] = -1
-        self._workers[index] = self._crew.start(self._tasks[index], index)
+        self._workers[index] = self._pool.start(self._tasks[index], index)
         self._pending.append(index)
         self._starting.add(index)
 
@@ -311,7 +311,7 @@ class ParallelEnv(LockstepEnv):
         self._end()
 
 
-def _end_all(workers: list[Worker | None], crew: Crew) -> None:
+def _end_all(workers: list[Worker | None], pool: WorkerPool) -> None:
     """Asks all workers to close their environments, and ends those that do not."""
     there, workers[:] = [worker for worker in workers if worker is not None], [None] * len(workers)
     for worker in there:
@@ -319,4 +319,4 @@ def _end_all(workers: list[Worker | None], crew: Crew) -> None:
     until = time.monotonic() + CLOSING
     for worker in there:
         worker.end(until - time.monotonic())
-    crew.close()
+    pool.close()

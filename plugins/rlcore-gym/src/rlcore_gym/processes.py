@@ -21,7 +21,7 @@ from rlcore.errors import EnvError
 from rlcore_gym.board import Board
 from rlcore_gym.link import ANSWER, CALL, ENDED, STEP, Link
 from rlcore_gym.serving import Answer, Task
-from rlcore_gym.workers import Crew, Lost, Worker
+from rlcore_gym.workers import Worker, WorkerGone, WorkerPool
 
 #: Seconds after which a worker whose socket is closed should have ended.
 _ENDING = 5.0
@@ -29,7 +29,7 @@ _ENDING = 5.0
 _PROGRAM = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from rlcore_gym.worker_main import main; main({})"
 
 
-class ProcessCrew(Crew):
+class ProcessWorkerPool(WorkerPool):
     """Processes over memory that has no name and goes with the last process that holds it.
 
     They are new interpreters, neither forks of this process, whose threads and locks would be copied in any state, nor
@@ -97,14 +97,14 @@ class ProcessWorker(Worker):
             tag = self._link.receive_tag()
             return self._content() if tag == ANSWER else Answer(ended=tag == ENDED)
         except EOFError:
-            raise Lost(self._how_it_ended()) from None
+            raise WorkerGone(self._how_it_ended()) from None
 
     def _content(self) -> Answer:
         self._link.set_timeout(_ENDING)
         try:
             answer: Answer = self._link.receive_content()
         except TimeoutError:
-            raise Lost("stopped in the middle of an answer") from None
+            raise WorkerGone("stopped in the middle of an answer") from None
         return answer
 
     def _how_it_ended(self) -> str:

@@ -17,13 +17,13 @@ from rlcore_gym.making import FromCallable, FromId, full_id
 from rlcore_gym.native import native_env
 from rlcore_gym.native_atari import seed_of_a_game
 from rlcore_gym.parallel import ParallelEnv, Supervision
-from rlcore_gym.processes import ProcessCrew
+from rlcore_gym.processes import ProcessWorkerPool
 from rlcore_gym.rendering import frames_per_second
 from rlcore_gym.serving import Task
 from rlcore_gym.settings import NATIVE, PROCESS, RESERVED, SYNC, GymSettings, split_settings
 from rlcore_gym.spaces import check_spaces
 from rlcore_gym.vector import VectorEnvAdapter
-from rlcore_gym.workers import Crew, ThreadCrew
+from rlcore_gym.workers import ThreadWorkerPool, WorkerPool
 
 Env = gymnasium.Env[Any, Any]
 
@@ -89,10 +89,10 @@ def _copies(build: Callable[[], Env], num_envs: int, name: str, first: Env, own:
         speed = frames_per_second(first)
     finally:
         first.close()
-    crew: Crew = (ProcessCrew if own.vectorization == PROCESS else ThreadCrew)(spaces, num_envs)
+    pool: WorkerPool = (ProcessWorkerPool if own.vectorization == PROCESS else ThreadWorkerPool)(spaces, num_envs)
     task = Task(build, name, spaces, num_envs, 0, num_envs, rules)
     supervision = Supervision(own.step_timeout, own.restarts)
-    return ParallelEnv(crew, task, own.worker_count(num_envs), supervision, speed)
+    return ParallelEnv(pool, task, own.worker_count(num_envs), supervision, speed)
 
 
 def _in_process(build: Callable[[], Env], num_envs: int, name: str, first: Env, rules: Rules) -> InProcessEnv:

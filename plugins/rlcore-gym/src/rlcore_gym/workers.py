@@ -16,7 +16,7 @@ from rlcore_gym.serving import Answer, Failure, Server, Task
 CLOSING = 5.0
 
 
-class Lost(Exception):
+class WorkerGone(Exception):
     """A worker that will answer no more, and why."""
 
 
@@ -39,7 +39,10 @@ class Worker(ABC):
 
     @abstractmethod
     def finish(self, timeout: float) -> Answer:
-        """The answer. ``TimeoutError`` where it takes more than ``timeout`` seconds, ``Lost`` where none will come."""
+        """The answer.
+
+        ``TimeoutError`` where it takes more than ``timeout`` seconds, ``WorkerGone`` where none will come.
+        """
 
     @abstractmethod
     def give_up(self) -> None:
@@ -54,7 +57,7 @@ class Worker(ABC):
         """Waits for that, and gives it up after ``timeout`` seconds."""
 
 
-class Crew(ABC):
+class WorkerPool(ABC):
     """Makes workers that share a board."""
 
     board: Board
@@ -132,7 +135,7 @@ class ThreadWorker(Worker):
         self._answered.release()
 
 
-class ThreadCrew(Crew):
+class ThreadWorkerPool(WorkerPool):
     """Threads over ordinary memory."""
 
     def __init__(self, spaces: Spaces, num_slots: int) -> None:

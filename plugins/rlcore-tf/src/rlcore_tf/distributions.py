@@ -8,17 +8,13 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rlcore import acting
-from rlcore.acting import PRE_TANH, Distribution
-from rlcore.acting.distributions import one_array
-from rlcore.columns import Columns, column_name
-from rlcore.errors import BatchError
+from rlcore.acting import Distribution
 from rlcore_tf.backend import tf
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -34,32 +30,26 @@ class Evaluated(NamedTuple):
 class ActionDistribution(ABC):
     """A family of distributions over actions, evaluated from a policy network's output."""
 
-    #: TensorFlow's dtype and, without the rows, shape of what ``taken`` gives: ``[n, *shape]``.
+    #: TensorFlow's dtype and, without the rows, shape of the ``actions`` that ``evaluate`` takes: ``[n, k]``.
     dtype: Any
-    shape: tuple[int, ...]
-
-    @abstractmethod
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """Actions as the kernel draws them, with what it drew beside them, as ``evaluate`` takes them."""
+    shape: tuple[int]
 
     @abstractmethod
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
-        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [free]``."""
+        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [free]``; ``actions`` are what the kernel's
+        ``Distribution.sampled`` gives, ``[n, k]``."""
 
 
 class Categorical(ActionDistribution):
-    """One of several options by logits; ``actions`` int64 ``[n]`` from 0."""
+    """One of several options by logits; ``actions`` int64 ``[n, 1]`` from 0."""
 
     dtype = tf.int64
-    shape = ()
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        return np.asarray(one_array(actions), np.int64)
+    shape = (1,)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         log_probs = tf.nn.log_softmax(outputs)
         entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=1)
-        return Evaluated(tf.gather(log_probs, actions, batch_dims=1), tf.reduce_mean(entropy))
+        return Evaluated(tf.gather(log_probs, actions[:, 0], batch_dims=1), tf.reduce_mean(entropy))
 
 
 class MultiCategorical(ActionDistribution):
@@ -73,10 +63,6 @@ class MultiCategorical(ActionDistribution):
     def __init__(self, sizes: Sequence[int]) -> None:
         self.runs = [(size, len(list(run))) for size, run in itertools.groupby(sizes)]
         self.shape = (len(sizes),)
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        array = one_array(actions)
-        return np.asarray(array, np.int64).reshape(len(array), *self.shape)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         found = []
@@ -98,10 +84,6 @@ class DiagonalGaussian(ActionDistribution):
 
     def __init__(self, k: int) -> None:
         self.shape = (k,)
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        array = one_array(actions)
-        return np.asarray(array, np.float32).reshape(len(array), *self.shape)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         scaled = (actions - outputs) * tf.exp(-log_std)
@@ -128,11 +110,6 @@ class SquashedGaussian(DiagonalGaussian):
         self.nodes = nodes.astype(np.float32)
         self.weights = (weights / weights.sum()).astype(np.float32)
 
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        if PRE_TANH not in extras:
-            raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
-        return np.asarray(extras[PRE_TANH], np.float32)
-
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         inner = super().evaluate(outputs, log_std, actions)
         slopes = tf.reduce_sum(_log_slope_of_tanh(actions), axis=1)
@@ -158,30 +135,17 @@ class Product(ActionDistribution):
     def __init__(self, distribution: acting.Product) -> None:
         self.kernel = distribution
         self.parts = {leaf: counterpart(part) for leaf, part in distribution.parts.items()}
-        self.widths = [math.prod(part.shape) for part in self.parts.values()]
-        self.shape = (sum(self.widths),)
+        self.shape = (sum(part.shape[0] for part in self.parts.values()),)
         discrete = all(part.dtype == tf.int64 for part in self.parts.values())
         self.dtype = tf.int64 if discrete else tf.float32
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        assert isinstance(actions, dict)
-        missing = [name for name in self.kernel.extras if name not in extras]
-        if missing:
-            raise BatchError(f"the log-probability of these actions needs the columns {', '.join(missing)}")
-        columns = []
-        for (leaf, part), width in zip(self.parts.items(), self.widths, strict=True):
-            own = {name: extras[column_name(name, leaf)] for name in self.kernel.parts[leaf].extras}
-            taken = part.taken(actions[leaf], own)
-            columns.append(taken.reshape(len(taken), width))
-        return np.concatenate(columns, axis=1, dtype=self.dtype.as_numpy_dtype, casting="unsafe")
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         found = []
         at = free = taken = 0
-        for (leaf, part), width in zip(self.parts.items(), self.widths, strict=True):
-            kernel = self.kernel.parts[leaf]
+        for leaf, part in self.parts.items():
+            kernel, (width,) = self.kernel.parts[leaf], part.shape
             own_log_std = log_std[free : free + kernel.free] if kernel.free else None
-            own = tf.reshape(tf.cast(actions[:, taken : taken + width], part.dtype), (-1, *part.shape))
+            own = tf.cast(actions[:, taken : taken + width], part.dtype)
             found.append(part.evaluate(outputs[:, at : at + kernel.outputs], own_log_std, own))
             at, free, taken = at + kernel.outputs, free + kernel.free, taken + width
         return _together(found)

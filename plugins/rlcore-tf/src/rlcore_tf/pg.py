@@ -44,6 +44,7 @@ from rlcore.policy_graph import (
     Remark,
     State,
     Weights,
+    check_gradients,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
@@ -198,7 +199,7 @@ class PolicyGradient(PolicyGraph):
             logits = outputs[:, : self._distribution.outputs]
             if self._mask is not None:
                 logits = without(logits, tf.constant(self._forbidden(obs, len(logits))))
-            taken = tf.constant(self._evaluation.taken(actions, extras))
+            taken = tf.constant(self._distribution.sampled(actions, extras))
             evaluated = self._evaluation.evaluate(logits, self._variables.get(LOG_STD), taken)
         log_probs: NDArray[np.float32] = evaluated.log_probs.numpy()
         return log_probs
@@ -245,19 +246,17 @@ class PolicyGradient(PolicyGraph):
         with tf.device(self._device):
             samples = Samples(
                 tf.constant(self._flatten(obs)),
-                tf.constant(self._evaluation.taken(batch.actions, batch.rows)),
+                tf.constant(self._distribution.sampled(batch.actions, batch.rows)),
                 tf.constant(batch[ADVANTAGES], tf.float32),
                 tf.constant(self._forbidden(obs, len(batch))),
             )
         return Pinned(samples, len(batch))
 
     def _forbidden(self, obs: Columns, n: int) -> NDArray[np.bool_]:
-        """Flags of options as flags of outputs: those of continuous actions are never forbidden."""
+        """Which outputs the masks in ``n`` observations forbid, as ``Samples.forbidden``."""
         if self._mask is None:
             return np.zeros((n, 0), np.bool_)
-        forbidden = np.zeros((n, self._distribution.outputs), np.bool_)
-        forbidden[:, self._distribution.logits] = ~self._mask.read(obs)
-        return forbidden
+        return self._distribution.forbidden(self._mask.read(obs))
 
     def learn(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update; where the loss or a gradient is not finite nothing changes."""
@@ -279,10 +278,7 @@ class PolicyGradient(PolicyGraph):
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights(self._shapes, gradients)
-        missing = sorted(self._names - set(gradients))
-        if missing:
-            raise UserError(f"gradients are missing for {', '.join(missing)}")
+        check_gradients(self._shapes, gradients)
         if not all(np.isfinite(gradient).all() for gradient in gradients.values()):
             raise NonFiniteError("a gradient is NaN or infinite")
         rate, root = self._optimizer.corrections(self._learning_rate)

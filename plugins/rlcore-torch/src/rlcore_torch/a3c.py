@@ -13,9 +13,9 @@ from rlcore.policy_graph import GraphConfig
 from rlcore.schedule import Schedule
 from rlcore_torch import losses
 from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
+from rlcore_torch.backward import Coefficient
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Coefficient
 
 
 class A3CConfig(ActorCriticConfig):

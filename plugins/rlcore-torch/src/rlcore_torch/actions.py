@@ -46,40 +46,26 @@ class Actions:
 
         ``NoLegalActionError`` where an action mask allows nothing.
         """
-        params = _parameters(heads)
+        log_std = None if heads.log_std is None else heads.log_std.cpu().numpy()
+        params = self._distribution.params(heads.policy.cpu().numpy(), log_std)
         minibatch: Minibatch = {}
         if self._mask is not None:
             allowed = self._mask.legal(obs, rows)
             params = self._distribution.masked(params, allowed)
-            minibatch[FORBIDDEN] = torch.tensor(self._forbidden(allowed), device=self._device)
+            minibatch[FORBIDDEN] = torch.tensor(self._distribution.forbidden(allowed), device=self._device)
         actions, _, extras = self._distribution.draw(params, rng) if explore else self._distribution.mode(params)
-        minibatch[ACTIONS] = torch.tensor(self._evaluation.taken(actions, extras), device=self._device)
+        minibatch[ACTIONS] = torch.tensor(self._distribution.sampled(actions, extras), device=self._device)
         extras[ACTION_LOGP] = self.evaluate(heads, minibatch).log_probs[:, 0].cpu().numpy()
         return actions, extras
 
     def columns(self, batch: SampleBatch) -> dict[str, NDArray[Any]]:
         """What ``evaluate`` reads of a batch: its actions and, where there are masks, what they forbid."""
-        columns = {ACTIONS: self._evaluation.taken(batch.actions, batch.rows)}
+        columns = {ACTIONS: self._distribution.sampled(batch.actions, batch.rows)}
         if self._mask is not None:
-            columns[FORBIDDEN] = self._forbidden(self._mask.read(batch.obs))
+            columns[FORBIDDEN] = self._distribution.forbidden(self._mask.read(batch.obs))
         return columns
 
     def evaluate(self, heads: Heads, minibatch: Minibatch) -> Evaluated:
         """Log-probabilities and entropy of a minibatch with these columns."""
         outputs = without(heads.policy, minibatch.get(FORBIDDEN))
         return self._evaluation.evaluate(outputs, heads.log_std, minibatch[ACTIONS])
-
-    def _forbidden(self, allowed: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Flags of options as flags of outputs: those of continuous actions are never forbidden."""
-        forbidden = np.zeros((len(allowed), self._distribution.outputs), np.bool_)
-        forbidden[:, self._distribution.logits] = ~allowed
-        return forbidden
-
-
-def _parameters(heads: Heads) -> NDArray[np.float32]:
-    """The parameters of the kernel's distribution, before any mask, ``[n, parameters]``."""
-    outputs = heads.policy.cpu().numpy()
-    if heads.log_std is None:
-        return outputs
-    log_std = heads.log_std.cpu().numpy()
-    return np.concatenate([outputs, np.broadcast_to(log_std, (len(outputs), len(log_std)))], axis=1)

@@ -17,7 +17,7 @@ from rlcore import registry
 from rlcore.acting import LOG_STD, FlatObs, ModelConfig, distribution_for, orthogonal
 from rlcore.acting.masks import is_mask
 from rlcore.acting.refusals import refusal
-from rlcore.acting.scaling import scales
+from rlcore.acting.scaling import WHOLE, scales
 from rlcore.batch import OBS
 from rlcore.columns import Columns, column_name, leaf_spaces
 from rlcore.errors import ConfigError
@@ -228,7 +228,7 @@ def _inputs(
         if is_mask(leaf):
             continue
         alone = gymnasium.spaces.Dict({leaf: child}) if leaf else child
-        key = leaf or "obs"
+        key = leaf or WHOLE
         reader = FlatObs(alone, {key: scale[key]} if key in scale else {})
         shape = child.shape if isinstance(child, gymnasium.spaces.Box | gymnasium.spaces.MultiBinary) else None
         inputs[leaf] = reader, (reader.size,) if shape is None else tuple(shape)

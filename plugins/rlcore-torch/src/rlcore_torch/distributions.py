@@ -8,19 +8,15 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore import acting
-from rlcore.acting import PRE_TANH, Distribution
-from rlcore.acting.distributions import one_array
-from rlcore.columns import Columns, column_name
-from rlcore.errors import BatchError
+from rlcore.acting import Distribution
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -36,19 +32,13 @@ class ActionDistribution(ABC):
     """A family of distributions over actions, evaluated from a policy network's output."""
 
     @abstractmethod
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        """Actions as the kernel draws them, with what it drew beside them, as ``evaluate`` takes them, ``[n, k]``."""
-
-    @abstractmethod
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
-        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [free]``."""
+        """Of ``outputs [n, outputs]`` and, for Gaussians, ``log_std [free]``; ``actions`` are what the kernel's
+        ``Distribution.sampled`` gives, ``[n, k]``."""
 
 
 class Categorical(ActionDistribution):
     """One of several options by logits; ``actions`` int64 ``[n, 1]`` from 0."""
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        return np.asarray(one_array(actions), np.int64)[:, None]
 
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         log_probs = torch.log_softmax(outputs, 1)
@@ -69,10 +59,6 @@ class MultiCategorical(ActionDistribution):
         self.widths = [size * count for size, count in runs]
         self.counts = [count for _, count in runs]
 
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        array = one_array(actions)
-        return np.asarray(array, np.int64).reshape(len(array), self.choices)
-
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         rows = len(outputs)
         found = [
@@ -91,10 +77,6 @@ class MultiCategorical(ActionDistribution):
 
 class DiagonalGaussian(ActionDistribution):
     """Independent normals with means ``outputs [n, k]``; ``actions`` float32 ``[n, k]``, unbounded."""
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        array = one_array(actions)
-        return np.asarray(array, np.float32).reshape(len(array), math.prod(array.shape[1:]))
 
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         assert log_std is not None
@@ -122,11 +104,6 @@ class SquashedGaussian(ActionDistribution):
         self.nodes = torch.tensor(nodes, dtype=torch.float32)
         self.weights = torch.tensor(weights / weights.sum(), dtype=torch.float32)
 
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        if PRE_TANH not in extras:
-            raise BatchError(f"the log-probability of squashed actions needs their column '{PRE_TANH}'")
-        return self.normal.taken(extras[PRE_TANH], extras)
-
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         assert log_std is not None
         inner = self.normal.evaluate(outputs, log_std, actions)
@@ -143,9 +120,8 @@ def _log_slope_of_tanh(x: Tensor) -> Tensor:
 
 
 class Part(NamedTuple):
-    """A part of a :class:`Product`: its leaf, its distribution and the numbers of columns that are its own."""
+    """A part of a :class:`Product`: its distribution here and in the kernel, and how many columns of actions it has."""
 
-    leaf: str
     distribution: ActionDistribution
     kernel: Distribution
     actions: int
@@ -160,31 +136,11 @@ class Product(ActionDistribution):
 
     def __init__(self, distribution: acting.Product) -> None:
         self.parts = [
-            Part(leaf, counterpart(part), part, len(part.choices) or part.outputs)
-            for leaf, part in distribution.parts.items()
+            Part(counterpart(part), part, len(part.choices) or part.outputs) for part in distribution.parts.values()
         ]
         self.outputs = [part.kernel.outputs for part in self.parts]
         self.free = [part.kernel.free for part in self.parts]
         self.actions = [part.actions for part in self.parts]
-
-    def taken(self, actions: Columns, extras: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-        assert isinstance(actions, dict)
-        missing = [
-            column_name(name, part.leaf)
-            for part in self.parts
-            for name in part.kernel.extras
-            if column_name(name, part.leaf) not in extras
-        ]
-        if missing:
-            raise BatchError(f"the log-probability of these actions needs the columns {', '.join(missing)}")
-        columns = [
-            part.distribution.taken(
-                actions[part.leaf], {name: extras[column_name(name, part.leaf)] for name in part.kernel.extras}
-            )
-            for part in self.parts
-        ]
-        discrete = all(column.dtype == np.int64 for column in columns)
-        return np.concatenate(columns, axis=1, dtype=np.int64 if discrete else np.float32, casting="unsafe")
 
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         free = torch.split(log_std, self.free) if log_std is not None else [None] * len(self.parts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -38,13 +38,14 @@ from rlcore.policy_graph import (
     State,
     Unit,
     Weights,
+    check_gradients,
     check_weights,
 )
 from rlcore.schedule import Schedule, value_at
 from rlcore_torch.actions import Actions
+from rlcore_torch.backward import Backward, BackwardPass, Coefficient
 from rlcore_torch.capture import Differentiate, Differentiator, PlainDifferentiator
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.constants import Constants
 from rlcore_torch.devices import limit_threads, torch_devices
 from rlcore_torch.distributions import Evaluated
 from rlcore_torch.forward import Forward
@@ -69,27 +70,6 @@ class TorchConfig(GraphConfig):
     max_grad_norm: PositiveFloat | None = 0.5
     squash: bool = False
     initial_log_std: FiniteFloat = 0.0
-
-
-class Coefficient(NamedTuple):
-    """What becomes of a term of the loss, a sum over the rows of a minibatch.
-
-    The loss is the sum of ``loss * term`` over the terms, divided by the rows; a term with 0 is watched only. The
-    statistic of its name is ``statistic * term``, divided by the rows.
-    """
-
-    loss: float = 0.0
-    statistic: float = 1.0
-
-
-class Backward(NamedTuple):
-    """What a backward pass found: statistics, the number of rows, the norm of the gradients, and whether all of it is
-    finite."""
-
-    stats: dict[str, float]
-    rows: int
-    norm: float
-    finite: bool
 
 
 class TorchPolicyGraph(PolicyGraph):
@@ -133,10 +113,9 @@ class TorchPolicyGraph(PolicyGraph):
         self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in self._model.shapes.items()}
         self._names = frozenset(self._shapes)
         self._trainable = self._names - self._model.constant
-        self._constants = Constants()
         self._forward = Forward(self._model, own.model.precision)
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
-        self._differentiate = self._differentiator()
+        self._backward_pass = BackwardPass(self._replicas, self._differentiator())
         self._load(self._model.init(rng, own.initial_log_std))
 
     def _differentiator(self) -> Differentiate:
@@ -274,12 +253,9 @@ class TorchPolicyGraph(PolicyGraph):
     def apply_gradients(self, gradients: Weights) -> None:
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_weights({name: self._shapes[name] for name in self._trainable}, gradients)
-        missing = sorted(self._trainable - set(gradients))
-        if missing:
-            raise UserError(f"gradients are missing for {', '.join(missing)}")
+        check_gradients({name: self._shapes[name] for name in self._trainable}, gradients)
         write(self._parameters.weight_gradients, gradients)
-        norm = self._gradient_norm()
+        norm = self._backward_pass.gradient_norm()
         if not math.isfinite(norm):
             raise NonFiniteError("a gradient is NaN or infinite")
         self._update(norm)
@@ -288,35 +264,10 @@ class TorchPolicyGraph(PolicyGraph):
         """Leaves the gradients of the loss, averaged over the rows, in the first replica."""
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
         minibatches = pinned.held.minibatches(units)
-        rows = sum(len(minibatch[ACTIONS]) for minibatch in minibatches)
-        if rows == 0:
+        if not any(len(minibatch[ACTIONS]) for minibatch in minibatches):
             raise UserError("there is no sample to learn from")
         self.prepare(minibatches)
-        coefficients = self.coefficients()
-        totals = [
-            self._backward_share(replica, minibatch, coefficients, rows)
-            for replica, minibatch in zip(self._replicas, minibatches, strict=False)
-        ]
-        for replica, share in zip(self._replicas[1:], totals[1:], strict=False):
-            self._parameters.gradients.add_(replica.gradients.to(self._devices[0]))
-            totals[0] = totals[0] + share.to(self._devices[0])
-        return self._found(coefficients, totals[0].tolist(), rows)
-
-    def _backward_share(
-        self, replica: FlatParameters, minibatch: Minibatch, coefficients: dict[str, Coefficient], rows: int
-    ) -> Tensor:
-        """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``; gives the terms' totals."""
-        device = replica.values.device
-        inputs = {**minibatch, **self._constants.scalars(self.scalars(), device)}
-        in_loss = [coefficient.loss for coefficient in coefficients.values()]
-        totals, gradients = self._differentiate(
-            replica.leaves,
-            inputs,
-            self._constants.vector(in_loss, rows, device),
-            tuple([coefficient != 0.0 for coefficient in in_loss]),
-        )
-        replica.set_gradients(gradients)
-        return totals
+        return self._backward_pass(minibatches, self.coefficients(), self.scalars())
 
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         """The terms of the loss, ``[terms]``; no gradient flows through those that are not ``in_loss``."""
@@ -324,18 +275,6 @@ class TorchPolicyGraph(PolicyGraph):
         terms = self.loss(self._actions.evaluate(heads, inputs), heads.values, inputs)
         totals = [terms[name] for name in self.coefficients()]
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
-
-    def _found(self, coefficients: dict[str, Coefficient], totals: list[float], rows: int) -> Backward:
-        stats = {"loss": 0.0}
-        for (name, coefficient), total in zip(coefficients.items(), totals, strict=True):
-            stats[name] = coefficient.statistic * total / rows
-            stats["loss"] += coefficient.loss * total / rows
-        stats["grad_norm"] = norm = self._gradient_norm()
-        return Backward(stats, rows, norm, math.isfinite(sum(totals) + norm))
-
-    def _gradient_norm(self) -> float:
-        flat = self._parameters.gradients
-        return math.sqrt(float(torch.dot(flat, flat)))
 
     def _update(self, norm: float) -> None:
         """Clips the gradients, whose global norm is ``norm``, and steps."""

@@ -15,9 +15,10 @@ from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import GraphConfig
 from rlcore.schedule import Schedule, value_at
 from rlcore_torch import losses
+from rlcore_torch.backward import Coefficient
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Coefficient, TorchConfig, TorchPolicyGraph
+from rlcore_torch.graph import TorchConfig, TorchPolicyGraph
 
 
 class PGConfig(TorchConfig):

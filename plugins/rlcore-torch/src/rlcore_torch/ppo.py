@@ -17,9 +17,9 @@ from rlcore.policy_graph import GraphConfig, Progress
 from rlcore.schedule import Schedule, value_at
 from rlcore_torch import losses
 from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
+from rlcore_torch.backward import Coefficient
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
-from rlcore_torch.graph import Coefficient
 
 #: The scalar among the columns of a minibatch that bounds the ratio.
 CLIP = "clip"

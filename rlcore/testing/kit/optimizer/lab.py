@@ -15,8 +15,9 @@ from rlcore.batch import DEFAULT_POLICY
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import PluginError, SpaceError
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import GraphSpec, PolicyGraph, Weights
+from rlcore.policy_graph import PolicyGraph, Weights
 from rlcore.policy_mapping import policy_function, spaces_by_policy
 from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime

@@ -11,7 +11,8 @@ import numpy as np
 from gymnasium.spaces import Box, Graph, Text
 
 from rlcore.errors import SpaceError, UserError
-from rlcore.policy_graph import GraphConfig, GraphSpec, PolicyGraph, Unit
+from rlcore.graph_spec import GraphSpec
+from rlcore.policy_graph import GraphConfig, PolicyGraph, Unit
 from rlcore.testing.kit.policy.lab import GraphLab
 from rlcore.testing.kit.report import Fault
 from rlcore.testing.kit.rules import describe

@@ -13,13 +13,13 @@ from rlcore.batch import SampleBatch
 from rlcore.columns import Columns, leaf_spaces
 from rlcore.env import Spaces
 from rlcore.envs import EnvSource, build_env
+from rlcore.graph_spec import GraphSpec
 from rlcore.model import BatchedModel
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import (
     Actor,
     ActOutput,
     ActRows,
-    GraphSpec,
     PolicyGraph,
     Progress,
     State,
