@@ -30,9 +30,6 @@ from rlcore.sampling.filters import FILTERS, filtered_space, leaf_filters
 from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
 
-#: By what returns are discounted where a policy graph does not say.
-DISCOUNT = 0.99
-
 
 @dataclass
 class Parts:
@@ -130,7 +127,7 @@ def _seen(spaces: Spaces, filter_name: str) -> Spaces:
 
 def _reward_filters(name: str, specs: Mapping[str, GraphSpec]) -> dict[str, RewardFilter]:
     """One for each policy, by the discount that it learns with. Workers get them made: they do not know graphs."""
-    discounts = {policy_id: float(getattr(spec.config, "gamma", DISCOUNT)) for policy_id, spec in specs.items()}
+    discounts = {policy_id: spec.config.discount for policy_id, spec in specs.items()}
     made = {policy_id: REWARD_FILTERS[name](discount) for policy_id, discount in discounts.items()}
     return {policy_id: one for policy_id, one in made.items() if one is not None}
 

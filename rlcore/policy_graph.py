@@ -32,6 +32,11 @@ class GraphConfig(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    @property
+    def discount(self) -> float:
+        """Of a step, for filters that scale rewards by returns. Configs with a discount of their own override it."""
+        return 0.99
+
 
 class Unit(Enum):
     """What a minibatch is made of: rows, or pieces where time order or recurrent state matters."""

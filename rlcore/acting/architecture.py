@@ -194,7 +194,7 @@ def _encoders(
     if model.encoder == "mlp":
         return {}, {}
     images = images_in(observation_space)
-    if model.encoder == "auto":
+    if model.encoder is None:
         spaces = leaf_spaces(observation_space)
         images = {leaf: image for leaf, image in images.items() if is_image(spaces[leaf]) and _is_large(image)}
     elif not images:
@@ -210,7 +210,7 @@ def _is_large(image: Image) -> bool:
 
 def remarks_on_encoders(observation_space: gymnasium.Space[Any], model: ModelConfig) -> list[Remark]:
     """Which networks read images where the config does not say so."""
-    if model.encoder != "auto" or model.custom is not None:
+    if model.encoder is not None or model.custom is not None:
         return []
     images, _ = _encoders(observation_space, model)
     return [

@@ -10,16 +10,16 @@ from rlcore.policy_graph import GraphConfig
 
 Activation = Literal["tanh", "relu"]
 Precision = Literal["float32", "bfloat16"]
-Encoder = Literal["auto", "mlp", "nature", "impala"]
+Encoder = Literal["mlp", "nature", "impala"]
 
 
 class ModelConfig(GraphConfig):
     """Which networks a policy has, from the observation to its outputs: encoder, hidden layers, LSTM.
 
     ``encoder`` says what reads images: the convolutions of Mnih et al. 2015 (``nature``), the residual ones of Espeholt
-    et al. 2018 (``impala``), or nothing (``mlp``: their pixels are inputs like any other). ``auto`` is ``nature`` where
-    the observation has uint8 images of at least 36 x 36 pixels, else ``mlp``. Parts that are no images go past the
-    convolutions. ``hidden`` are the sizes of the layers behind, ``activation`` is theirs; left out they are
+    et al. 2018 (``impala``), or nothing (``mlp``: their pixels are inputs like any other). Left out it is ``nature``
+    where the observation has uint8 images of at least 36 x 36 pixels, else ``mlp``. Parts that are no images go past
+    the convolutions. ``hidden`` are the sizes of the layers behind, ``activation`` is theirs; left out they are
     ``[64, 64]`` and ``tanh``, with convolutions ``[512]`` (nature) or ``[256]`` (impala) and ``relu``. ``lstm`` is the
     number of units of a recurrent layer after them, 0 is none. With ``shared_value`` all of this is one network with
     two outputs; without it the values have one of their own. Left out, convolutions are shared, as they usually are:
@@ -37,7 +37,7 @@ class ModelConfig(GraphConfig):
 
     hidden: tuple[PositiveInt, ...] | None = None
     activation: Activation | None = None
-    encoder: Encoder = "auto"
+    encoder: Encoder | None = None
     lstm: NonNegativeInt = 0
     shared_value: bool | None = None
     scale: dict[str, bool] = {}

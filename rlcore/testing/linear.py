@@ -60,6 +60,10 @@ class LinearPGConfig(GraphConfig):
     epsilon: PositiveFloat = 1e-8
     feature_scale: PositiveFloat = 40.0
 
+    @property
+    def discount(self) -> float:
+        return self.gamma
+
 
 class LinearActor:
     """Acts by ``features @ weight + bias``, the logits of discrete actions and the means of Gaussian ones."""

@@ -12,9 +12,10 @@ import pytest
 from support.breaking import BreakingCount
 from support.runs import linear
 
-from rlcore import tree
+from rlcore import registry, tree
 from rlcore.batch import SampleBatch
 from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import GraphConfig
 from rlcore.sampling.collect import Fragment
 from rlcore.sampling.filters import merge_deltas
 from rlcore.sampling.reward_filters import REWARD_STATISTICS, ClipRewards, ScaleRewards
@@ -165,3 +166,9 @@ def test_lost_steps_are_in_the_rows() -> None:
     config = linear({"env": lambda num_envs: BreakingCount(num_envs, 5, {(7, 0), (30, 1), (31, 1)})})
     with Trainer({**config, "evaluators": {"envs": 2, "fragment": 20}}) as trainer:
         assert [trainer.step()["lost_steps"] for _ in range(2)] == [1, 3]
+
+
+@pytest.mark.parametrize("graph", ["numpy.pg", "torch.pg", "torch.a3c", "torch.ppo", "tf.pg"])
+def test_rewards_are_scaled_by_the_discount_that_the_policy_learns_with(graph: str) -> None:
+    assert GraphConfig().discount == 0.99
+    assert registry.load("policy_graph", graph).Config.model_validate({"gamma": 0.5}).discount == 0.5

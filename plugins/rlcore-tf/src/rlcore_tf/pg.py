@@ -74,6 +74,10 @@ class PGConfig(GraphConfig):
     normalize_advantages: bool = True
     epsilon: PositiveFloat = 1e-8
 
+    @property
+    def discount(self) -> float:
+        return self.gamma
+
 
 class Samples(NamedTuple):
     """Tensors: ``obs [n, size]``, ``actions [n, ...]``, ``advantages [n]``, and ``forbidden``.

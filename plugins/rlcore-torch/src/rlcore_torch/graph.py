@@ -71,6 +71,10 @@ class TorchConfig(GraphConfig):
     squash: bool = False
     initial_log_std: FiniteFloat = 0.0
 
+    @property
+    def discount(self) -> float:
+        return self.gamma
+
 
 class TorchPolicyGraph(PolicyGraph):
     """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
