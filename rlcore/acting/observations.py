@@ -12,7 +12,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
-from rlcore.acting.refusals import refusal
+from rlcore.acting.refusals import check_options, refusal
 from rlcore.acting.scaling import scales
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
@@ -48,6 +48,7 @@ class FlatObs:
         for leaf, child in leaves.items():
             if is_mask(leaf) or leaf in leave_out:
                 continue
+            check_options("observation", leaf, child)
             if isinstance(child, spaces.Discrete):
                 self._add_one_hot(leaf, (), np.array([child.n]), np.array([child.start]))
             elif isinstance(child, spaces.MultiDiscrete):
