@@ -67,9 +67,10 @@ def map_leaf_spaces(
 ) -> gymnasium.Space[Any]:
     """``space`` with each leaf replaced by ``function(dotted name, leaf)``; keys keep their order."""
     if isinstance(space, gymnasium.spaces.Dict):
+        children = space.spaces.items()
         # As pairs: the keys of a plain dict would be sorted.
         return gymnasium.spaces.Dict(
-            [(name, map_leaf_spaces(function, child, column_name(prefix, name))) for name, child in space.spaces.items()]
+            [(name, map_leaf_spaces(function, child, column_name(prefix, name))) for name, child in children]
         )
     if isinstance(space, gymnasium.spaces.Tuple):
         return gymnasium.spaces.Tuple(
