@@ -19,6 +19,7 @@ from rlcore.envs import build_env
 from rlcore.errors import ConfigError, EnvError, UnknownPluginError
 from rlcore.testing.environments import CountEnv
 from rlcore_gym import GymProvider, InProcessEnv, VectorEnvAdapter
+from rlcore_gym.rendering import rgb
 
 REGISTERS = """
 import gymnasium
@@ -328,6 +329,7 @@ def test_rendering(registered: None) -> None:
     frames = make("Settled-v0", 1, render_mode="rgb_array_list")
     frames.reset(0)
     assert frames.render(0).shape == (2, 3, 3)
+    assert rgb(np.full((2, 3, 4), 7, np.uint8)).tolist() == [[[7, 7, 7]] * 3] * 2  # transparency is left out
     vector = VectorEnvAdapter(SyncVectorEnv([lambda: Settled(render_mode="rgb_array")] * 2), "Settled")
     vector.reset(0)
     assert vector.render(1).shape == (2, 3, 3)
