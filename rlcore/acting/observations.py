@@ -16,6 +16,7 @@ from rlcore.acting.refusals import check_options, refusal
 from rlcore.acting.scaling import scales
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
+from rlcore.wrong_values import wrong_values
 
 Float32 = NDArray[np.float32]
 
@@ -136,9 +137,11 @@ def check_values(obs: Columns, space: gymnasium.Space[Any]) -> None:
             raise ValueError(f"{name} holds {array.dtype} values, not numbers")
         inside = np.isfinite(array) & _in_bounds(array, child)
         if not inside.all():
-            row = array[np.flatnonzero(~inside.reshape(len(array), -1).all(axis=1))[0]]
-            shown = np.array2string(np.asarray(row), threshold=8, edgeitems=3)
-            raise ValueError(f"{name} is {'outside its space' if np.isfinite(row).all() else 'not finite'}: {shown}")
+            number = np.flatnonzero(~inside.reshape(len(array), -1).all(axis=1))[0]
+            row = np.asarray(array[number])
+            finite = np.isfinite(row)
+            problem, wrong = ("outside its space", ~inside[number]) if finite.all() else ("not finite", ~finite)
+            raise ValueError(f"{name} is {problem}: {wrong_values(row, np.asarray(wrong))}")
 
 
 def _in_bounds(array: Array, space: gymnasium.Space[Any]) -> Array:
