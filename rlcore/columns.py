@@ -65,10 +65,12 @@ def _walk_space(space: gymnasium.Space[Any], prefix: str) -> Iterator[tuple[str,
 def map_leaf_spaces(
     function: Callable[[str, gymnasium.Space[Any]], gymnasium.Space[Any]], space: gymnasium.Space[Any], prefix: str = ""
 ) -> gymnasium.Space[Any]:
-    """``space`` with each leaf replaced by ``function(dotted name, leaf)``."""
+    """``space`` with each leaf replaced by ``function(dotted name, leaf)``; keys keep their order."""
     if isinstance(space, gymnasium.spaces.Dict):
+        children = space.spaces.items()
+        # As pairs: the keys of a plain dict would be sorted.
         return gymnasium.spaces.Dict(
-            {name: map_leaf_spaces(function, child, column_name(prefix, name)) for name, child in space.spaces.items()}
+            [(name, map_leaf_spaces(function, child, column_name(prefix, name))) for name, child in children]
         )
     if isinstance(space, gymnasium.spaces.Tuple):
         return gymnasium.spaces.Tuple(

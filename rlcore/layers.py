@@ -12,6 +12,7 @@ from typing import Any
 
 from rlcore.provenance import Provenance
 from rlcore.runtime_choice import choose_runtime
+from rlcore.validation import is_tree
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def merge_layers(lent: Lent, user: list[Layer]) -> tuple[dict[str, Any], Provena
 def merge(low: dict[str, Any], high: Mapping[str, Any]) -> None:
     """Puts ``high`` over ``low``, mapping by mapping; ``low`` changes, and shares no mapping with ``high``."""
     for key, value in high.items():
-        if isinstance(value, Mapping):
+        if is_tree(value):
             below = low.get(key)
-            low[key] = dict(below) if isinstance(below, Mapping) else {}
+            low[key] = dict(below) if is_tree(below) else {}
             merge(low[key], value)
         else:
             low[key] = value
@@ -102,7 +103,7 @@ def _section(settings: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _leaves(tree: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     for key, value in tree.items():
-        if isinstance(value, Mapping) and value:
+        if is_tree(value) and value:
             yield from _leaves(value, f"{prefix}{key}.")
         else:
             yield f"{prefix}{key}"

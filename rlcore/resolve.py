@@ -78,7 +78,16 @@ def resolve(
     lent = _lent_by_recipe(recipe, asked, env_settings)
     merged, provenance = merge_layers(lent, user)
     config = _with_defaults(parse_config(merged), recipe, asked)
+    _check_films(config)
     return _with_parts(config, recipe, lent, provenance, provenance.keys_of(source, overrides_source))
+
+
+def _check_films(config: RunConfig) -> None:
+    if config.evaluation.video_every is not None and config.evaluation.every_env_steps is None:
+        raise ConfigError(
+            "evaluation.video_every: what is filmed are evaluations during training, and there are none; set "
+            "evaluation.every_env_steps as well"
+        )
 
 
 def _lent_by_recipe(recipe: type[Algorithm], asked: RunConfig, env_settings: bool) -> Lent:

@@ -6,8 +6,9 @@ import json
 import types
 import typing
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
+import gymnasium
 import numpy as np
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -19,6 +20,11 @@ Model = TypeVar("Model", bound=BaseModel)
 
 #: Longer values are cut in messages.
 _SHOWN = 60
+
+
+def is_tree(value: object) -> TypeGuard[Mapping[str, Any]]:
+    """Whether ``value`` holds settings by key. A Dict space is a mapping as well, but a value like any other."""
+    return isinstance(value, Mapping) and not isinstance(value, gymnasium.Space)
 
 
 def validate(model: type[Model], settings: Mapping[str, Any], prefix: str = "") -> Model:
@@ -44,7 +50,7 @@ def check_parts(model: type[BaseModel], settings: Mapping[str, Any]) -> None:
 
 def plain_numbers(settings: Any) -> Any:
     """``settings`` with numpy's numbers as Python's own; what is neither mapping, list nor number stays as it is."""
-    if isinstance(settings, Mapping):
+    if is_tree(settings):
         return {key: plain_numbers(value) for key, value in settings.items()}
     if isinstance(settings, list):
         return [plain_numbers(value) for value in settings]

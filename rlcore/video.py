@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.envs import EnvSource, build_env, source_name
-from rlcore.errors import EnvError, UserError
+from rlcore.errors import ConfigError, EnvError, UserError
 from rlcore.model import BatchedModel
 from rlcore.sampling.collect import Episodes
 from rlcore.video_files import Frame, VideoFile, best_format
@@ -70,7 +70,7 @@ class Film(BatchedEnv):
                 self._running[slot] = self._next_file()
         for slot in _slots(ready, None):
             if slot in self._running:
-                self._running[slot].add(self._frame(slot))
+                self._add_frame(slot)
         return ready
 
     def _next_file(self) -> VideoFile:
@@ -79,11 +79,14 @@ class Film(BatchedEnv):
         video: VideoFile = self._format(path, self.frames_per_second)
         return video
 
-    def _frame(self, slot: int) -> Frame:
+    def _add_frame(self, slot: int) -> None:
         frame = self._env.render(slot)
         if frame is None:
             raise EnvError(f"environment '{self.name}' cannot be drawn: it renders no RGB frames")
-        return np.asarray(frame, np.uint8)
+        try:
+            self._running[slot].add(np.asarray(frame))
+        except ValueError as error:
+            raise EnvError(f"environment '{self.name}', slot {slot} cannot be filmed: {error}") from error
 
     def _drop_running(self) -> None:
         for recording in self._running.values():
@@ -140,10 +143,27 @@ class FilmSource:
             raise UserError(f"cannot write videos into {self._folder}: {error.strerror or error}") from error
         shares = self._episodes.shares(num_envs)
         shares = np.minimum(shares, np.maximum(self._most - (np.cumsum(shares) - shares), 0))
-        for own in (settings, {**settings, "render_mode": "rgb_array"}):
-            env = build_env(self._source, num_envs, own)
+        env = self._drawing(num_envs, settings) or self._drawing_when_told(num_envs, settings)
+        return Film(env, self._folder, shares.tolist(), self._format)
+
+    def _drawing(self, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv | None:
+        """The environment; None where it draws nothing."""
+        env = build_env(self._source, num_envs, settings)
+        draws = False
+        try:
             env.reset(0)
-            if env.render(0) is not None:
-                return Film(env, self._folder, shares.tolist(), self._format)
-            env.close()
-        raise EnvError(f"environment '{source_name(self._source)}' cannot be drawn: it renders no RGB frames")
+            draws = env.render(0) is not None
+        finally:
+            if not draws:
+                env.close()
+        return env if draws else None
+
+    def _drawing_when_told(self, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:
+        failure = f"environment '{source_name(self._source)}' cannot be drawn: it renders no RGB frames"
+        try:
+            env = self._drawing(num_envs, {**settings, "render_mode": "rgb_array"})
+        except ConfigError as error:
+            raise EnvError(f"{failure}, and takes no render_mode='rgb_array' among its settings: {error}") from error
+        if env is None:
+            raise EnvError(failure)
+        return env

@@ -12,10 +12,11 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rlcore.acting.masks import is_mask
-from rlcore.acting.refusals import refusal, shown
+from rlcore.acting.refusals import check_options, refusal, shown
 from rlcore.acting.scaling import scales
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
+from rlcore.wrong_values import wrong_values
 
 Float32 = NDArray[np.float32]
 
@@ -48,6 +49,7 @@ class FlatObs:
         for leaf, child in leaves.items():
             if is_mask(leaf) or leaf in leave_out:
                 continue
+            check_options("observation", leaf, child)
             if isinstance(child, spaces.Discrete):
                 self._add_one_hot(leaf, (), np.array([child.n]), np.array([child.start]))
             elif isinstance(child, spaces.MultiDiscrete):
@@ -135,9 +137,11 @@ def check_values(obs: Columns, space: gymnasium.Space[Any]) -> None:
             raise ValueError(f"{name} holds {array.dtype} values, not numbers")
         inside = np.isfinite(array) & _in_bounds(array, child)
         if not inside.all():
-            row = array[np.flatnonzero(~inside.reshape(len(array), -1).all(axis=1))[0]]
-            values = np.array2string(np.asarray(row), threshold=8, edgeitems=3)
-            raise ValueError(f"{name} is {'outside its space' if np.isfinite(row).all() else 'not finite'}: {values}")
+            number = np.flatnonzero(~inside.reshape(len(array), -1).all(axis=1))[0]
+            row = np.asarray(array[number])
+            finite = np.isfinite(row)
+            problem, wrong = ("outside its space", ~inside[number]) if finite.all() else ("not finite", ~finite)
+            raise ValueError(f"{name} is {problem}: {wrong_values(row, np.asarray(wrong))}")
 
 
 def _in_bounds(array: Array, space: gymnasium.Space[Any]) -> Array:

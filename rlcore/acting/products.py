@@ -20,7 +20,7 @@ from rlcore.acting.distributions import (
     MultiCategorical,
     SquashedGaussian,
 )
-from rlcore.acting.refusals import refusal, shown
+from rlcore.acting.refusals import check_options, refusal, shown
 from rlcore.columns import Array, Columns, column_name, leaf_spaces
 from rlcore.errors import BatchError, SpaceError
 
@@ -141,6 +141,7 @@ def distribution_for(action_space: gymnasium.Space[Any], squash: bool) -> Distri
 
 
 def _of_leaf(leaf: str, space: gymnasium.Space[Any], squash: bool) -> Distribution:
+    check_options("action", leaf, space)
     if isinstance(space, spaces.Discrete):
         return Categorical(int(space.n))
     if isinstance(space, spaces.MultiDiscrete) and space.nvec.size:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 import gymnasium
+import numpy as np
 from gymnasium import spaces
 
 from rlcore.errors import SpaceError
@@ -16,6 +17,21 @@ _REASONS: Mapping[type, str] = {
     spaces.Graph: "graphs have no fixed number of nodes",
     spaces.OneOf: "which of its spaces holds changes from step to step",
 }
+
+#: Options of all parts of a Discrete or MultiDiscrete leaf together: each is a column that networks compute.
+MOST_OPTIONS = 2**24
+
+
+def check_options(what: Literal["observation", "action"], leaf: str, space: gymnasium.Space[Any]) -> None:
+    """``SpaceError`` where a Discrete or MultiDiscrete leaf has more options than memory has room for columns."""
+    options = sum(int(n) for n in np.ravel(getattr(space, "nvec", getattr(space, "n", 0))))
+    if options > MOST_OPTIONS:
+        name = f"'{leaf}'" if leaf else "space"
+        raise SpaceError(
+            f"{what} {name} {' '.join(str(space).split())} has {options:,} options; there "
+            f"is a network column for each, and room for {MOST_OPTIONS:,}; a wrapper has to say it in smaller parts, "
+            "such as a MultiDiscrete of digits"
+        )
 
 
 def shown(space: gymnasium.Space[Any]) -> str:

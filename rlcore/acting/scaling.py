@@ -22,6 +22,9 @@ from rlcore.columns import leaf_spaces
 from rlcore.errors import ConfigError
 from rlcore.policy_graph import Remark
 
+#: A grid of bytes with sides of this length is taken for a frame in grey, for which a warning is due.
+_FRAME = 36
+
 #: What a model's ``scale`` calls the observation of a plain space.
 WHOLE = "obs"
 
@@ -48,6 +51,16 @@ def _looks_like_one(space: gymnasium.Space[Any]) -> bool:
         isinstance(space, spaces.Box)
         and len(space.shape) in (3, 4)
         and bool((space.low == 0).all())
+        and bool((space.high == 255).all())
+    )
+
+
+def _looks_like_a_grey_frame(space: gymnasium.Space[Any]) -> bool:
+    return (
+        isinstance(space, spaces.Box)
+        and space.dtype == np.uint8
+        and len(space.shape) == 2
+        and min(space.shape) >= _FRAME
         and bool((space.high == 255).all())
     )
 
@@ -80,7 +93,10 @@ def _short(array: NDArray[np.float64]) -> NDArray[np.float32]:
 
 
 def remarks_on(observation_space: gymnasium.Space[Any], scale: Mapping[str, bool]) -> list[Remark]:
-    """What is assumed of images, to be said once; a warning for a float image in [0, 255], which nobody scales."""
+    """What is assumed of images, to be said once; warnings for float images in [0, 255] and frames in grey.
+
+    Nobody scales these.
+    """
     remarks = []
     for leaf, space in leaf_spaces(observation_space).items():
         name = leaf or WHOLE
@@ -99,6 +115,15 @@ def remarks_on(observation_space: gymnasium.Space[Any], scale: Mapping[str, bool
                     f"observation '{name}' of shape {space.shape} looks like an image, but is {space.dtype} in "
                     f"[0, 255] and is not scaled; model.scale.{name}: true maps it to [0, 1], false says that it is "
                     "meant so",
+                    warns=True,
+                )
+            )
+        elif _looks_like_a_grey_frame(space):
+            remarks.append(
+                Remark(
+                    f"observation '{name}' of shape {space.shape} looks like a frame in grey, but without an axis for "
+                    "channels it is no image: no encoder reads it, and it is not scaled; stack frames (env_settings."
+                    f"frame_stack, one will do), or say model.scale.{name}: false if it is meant so",
                     warns=True,
                 )
             )

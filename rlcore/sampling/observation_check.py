@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rlcore.batch import OBS
 from rlcore.columns import Array, Columns, PackedColumns, column_name, leaf_spaces
 from rlcore.errors import EnvError
+from rlcore.wrong_values import wrong_values
 
 #: How far a float may lie outside its bounds, relative to them: what float32 arithmetic at the bound may do.
 TOLERANCE = 1e-4
@@ -42,12 +43,13 @@ class ObservationCheck:
             if _inside(low, high, bounds):
                 continue
             row = next(i for i, value in enumerate(column) if not _inside(value, value, bounds))
-            finite = column.dtype.kind != "f" or bool(np.isfinite(column[row]).all())
-            problem = "is outside its space" if finite else "is not finite"
+            value = np.asarray(column[row])
+            finite = np.isfinite(value)
+            outside = np.asarray((value < bounds.low) | (value > bounds.high))
+            problem, wrong = ("is outside its space", outside) if finite.all() else ("is not finite", ~finite)
             raise EnvError(
                 f"environment '{self._env_name}', slot {slots[row]}, step {steps[row]} of its episode: "
-                f"'{column_name(OBS, leaf)}' {problem}: "
-                + np.array2string(np.asarray(column[row]), threshold=8, edgeitems=3)
+                f"'{column_name(OBS, leaf)}' {problem}: {wrong_values(value, wrong)}"
             )
 
 

@@ -25,6 +25,7 @@ import pytest
 from rlcore.env import Spaces
 from rlcore.envs import EnvSource
 from rlcore.errors import UserError
+from rlcore.lookup_errors import did_you_mean
 from rlcore.policy_graph import PolicyGraph
 from rlcore.testing.kit.env import ENV_RULES
 from rlcore.testing.kit.env.lab import EnvLab
@@ -98,9 +99,9 @@ class Suite:
             lab.close()
 
     def test_every_rule_is_tested(self) -> None:
-        """No inherited test was deleted, or overridden without a reason; nothing unknown is excused."""
+        """No test was deleted, or overridden without a reason; no setting is misspelt, nothing unknown excused."""
         cls = type(self)
-        problems = [*self._problems, *_left_out(cls)]
+        problems = [*self._problems, *_left_out(cls), *_misspelt(cls)]
         try:
             check_excuses(self.excused, {rule.__name__ for rule in self.rules})
         except UserError as error:
@@ -213,9 +214,23 @@ class PluginTests(Suite, rules=PLUGIN_RULES):
         return [PluginLab(_given(type(self), "distribution"))]
 
 
+def _base(cls: type[Suite]) -> type[Any]:
+    """The class of this module that a subclass was derived from."""
+    return next(own for own in cls.__mro__ if own.__module__ == __name__)
+
+
+def _misspelt(cls: type[Suite]) -> list[str]:
+    """Attributes of a subclass that are nearly those that are read; others are its own business."""
+    base = _base(cls)
+    read = {name for own in base.__mro__ for name in vars(own).get("__annotations__", {}) if not name.startswith("_")}
+    own = {name for derived in cls.__mro__[: cls.__mro__.index(base)] for name in vars(derived)}
+    unread = sorted(name for name in own - read if not name.startswith(("_", "test")) and not hasattr(base, name))
+    return [f"'{name}' is not read{hint}" for name in unread if (hint := did_you_mean(name, read))]
+
+
 def _left_out(cls: type[Suite]) -> list[str]:
     """The tests of the rules that a subclass has taken away."""
-    base = next(own for own in cls.__mro__ if own.__module__ == __name__)
+    base = _base(cls)
     problems = []
     for rule in cls.rules:
         name = f"test_{rule.__name__}"

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from rlcore.acting import FlatObs, with_batch_axis
+from rlcore.acting import FlatObs, distribution_for, with_batch_axis
+from rlcore.acting.observations import check_values
 from rlcore.errors import SpaceError
 
 
@@ -42,6 +43,26 @@ def test_B102_leaves_stand_in_the_order_of_the_space() -> None:
 def test_B110_other_shapes_are_refused_never_broadcast(given: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match=r"expected \[n, 2, 3\]"):
         FlatObs(spaces.Box(-1, 1, (2, 3)))(np.zeros(given, np.float32))
+
+
+def test_of_a_wrong_image_one_number_is_shown() -> None:
+    image = np.full((1, 4, 3, 3), 9.0)
+    image[0, 2, 1, 0] = 0.5
+    with pytest.raises(ValueError, match=r"^observation a is outside its space: 0\.5 at \[2, 1, 0\], and 0 more"):
+        check_values({"a": image}, spaces.Dict(a=spaces.Box(0, 255, (4, 3, 3), np.uint8)))
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(2**40), spaces.MultiDiscrete([2**23, 2**23, 2])], ids=str)
+def test_more_options_than_memory_has_room_for_are_refused(space: Any) -> None:
+    with pytest.raises(SpaceError, match=r"^observation space .* options; there is a network column for each"):
+        FlatObs(space)
+    with pytest.raises(SpaceError, match=r"^action 'card' .* options; there is a network column for each"):
+        distribution_for(spaces.Dict(card=space), squash=False)
+
+
+def test_a_part_without_numbers_stands_beside_others() -> None:
+    flatten = FlatObs(spaces.Dict(none=spaces.Box(-1, 1, (3, 0)), some=spaces.Box(-1, 1, (2,))))
+    assert flatten({"none": np.zeros((4, 3, 0)), "some": np.ones((4, 2))}).tolist() == [[1.0, 1.0]] * 4
 
 
 def test_spaces_without_numbers_are_refused() -> None:

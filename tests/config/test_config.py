@@ -3,12 +3,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import gymnasium
 import pytest
 from pydantic import BaseModel
 
 from rlcore.config import RunConfig, marked_objects, object_name, parse_config
 from rlcore.config_text import dump_yaml, nested, parse_settings, parse_yaml, read_config
 from rlcore.errors import ConfigError
+from rlcore.layers import Layer, Lent, merge_layers
 
 MINIMAL: dict[str, Any] = {"algorithm": "ppo", "env": "CartPole-v1"}
 
@@ -163,6 +165,15 @@ def test_every_fault_has_a_line_of_its_own() -> None:
 def test_B166_free_form_places_take_anything() -> None:
     config = parse_config({**MINIMAL, "env_settings": {"anything": 1, "nested": {"deep": [None]}}})
     assert config.env_settings == {"anything": 1, "nested": {"deep": [None]}}
+
+
+def test_a_dict_space_among_the_environments_settings_stays_a_space() -> None:
+    space = gymnasium.spaces.Dict(z=gymnasium.spaces.Discrete(2), a=gymnasium.spaces.Discrete(3))
+    settings = {**MINIMAL, "env_settings": {"space": space, "spaces": [space], "deep": {"space": space}}}
+    merged, provenance = merge_layers(Lent([], []), [Layer("config", settings)])
+    kept = parse_config(merged).env_settings
+    assert kept["space"] is kept["spaces"][0] is kept["deep"]["space"] is space
+    assert provenance.sources["env_settings.space"] == provenance.sources["env_settings.deep.space"] == "config"
 
 
 def test_counts_may_be_written_with_an_exponent() -> None:

@@ -86,6 +86,13 @@ def resolved(overrides: dict[str, Any] | None = None, *, env_settings: bool = Tr
     return resolve({**base, **settings}, overrides=overrides, env_settings=env_settings)
 
 
+def test_films_of_evaluations_that_never_come_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"^evaluation\.video_every: .* set evaluation\.every_env_steps as well$"):
+        resolved(evaluation={"video_every": 2})
+    overrides = {"evaluation.every_env_steps": 100}
+    assert resolved(overrides, evaluation={"video_every": 2}).config.evaluation.video_every == 2
+
+
 def test_the_recipe_lends_what_nobody_says() -> None:
     run = resolved()
     assert run.config.policy == {"learning_rate": 0.1, "gamma": 0.8, "epochs": 1}

@@ -122,6 +122,14 @@ def test_what_is_to_be_tested_has_to_be_named(pytester: pytest.Pytester) -> None
     result.stdout.fnmatch_lines(["*UserError: TestCount: set 'env' to what is to be tested"])
 
 
+def test_a_setting_that_is_misspelt_is_a_problem_and_what_is_ones_own_is_not(pytester: pytest.Pytester) -> None:
+    body = "    env = Count\n    setings = {}\n    helper = 3"
+    result = run(pytester, THREE_LINES.replace("    env = Count", body), "-k", "every_rule")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*'setings' is not read; did you mean 'settings'?"])
+    assert "helper" not in result.stdout.str()
+
+
 def test_a_function_can_be_named(pytester: pytest.Pytester) -> None:
     source = """
 from rlcore.testing.environments import Count

@@ -176,6 +176,66 @@ def test_an_environment_that_cannot_be_drawn(tmp_path: Path) -> None:
         FilmSource(Dark, tmp_path, Episodes(1))(num_envs=1)
 
 
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        (np.zeros((9, 8, 3), np.uint8), r"a frame of size \[9, 8, 3\] among those of \[8, 8, 3\]"),
+        (np.zeros((8, 8, 3)), r"a frame is uint8 \[height, width, 3\], not float64 \[8, 8, 3\]"),
+    ],
+    ids=["another size", "another type"],
+)
+def test_frames_that_make_no_video_are_an_error_of_the_environment(
+    second: np.ndarray, message: str, tmp_path: Path
+) -> None:
+    class Changing(Drawn):
+        frames = iter([np.zeros((8, 8, 3), np.uint8)] * 2 + [second])
+
+        def render(self, slot: int) -> np.ndarray:
+            return next(self.frames)
+
+    env = FilmSource(Changing, tmp_path, Episodes(1), video_format=AnimatedPNG)(num_envs=1)
+    env.reset(1)
+    step = env.poll(None)[DEFAULT_GROUP]
+    env.send({DEFAULT_GROUP: (step.slot, np.zeros(1, np.int64))})
+    with pytest.raises(EnvError, match=rf"'Changing', slot 0 cannot be filmed: {message}"):
+        env.poll(None)
+    env.close()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_environment_that_takes_no_render_mode(tmp_path: Path) -> None:
+    closed: list[str] = []
+
+    class Dark(Drawn):
+        def __init__(self, num_envs: int) -> None:
+            super().__init__(num_envs)
+
+        def render(self, slot: int) -> None:
+            return None
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    with pytest.raises(EnvError, match=r"renders no RGB frames, and takes no render_mode='rgb_array' among its"):
+        FilmSource(Dark, tmp_path, Episodes(1))(num_envs=1)
+    assert closed == ["closed"]
+
+
+def test_an_environment_that_fails_to_draw_is_closed(tmp_path: Path) -> None:
+    closed: list[str] = []
+
+    class Failing(Drawn):
+        def render(self, slot: int) -> None:
+            raise EnvError("there is no display")
+
+        def close(self) -> None:
+            closed.append("closed")
+
+    with pytest.raises(EnvError, match="there is no display"):
+        FilmSource(Failing, tmp_path, Episodes(1))(num_envs=1)
+    assert closed == ["closed"]
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match="cannot write videos into"):

@@ -44,6 +44,19 @@ def test_leaves_are_named() -> None:
         check(obs, SLOTS, STEPS)
 
 
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [(7.0, r"is outside its space: 7.0 at \[1, 2, 0\], and 1 more of its 36 numbers"), (np.nan, r"not finite: nan at")],
+)
+def test_of_a_wrong_image_one_number_is_shown(value: float, message: str) -> None:
+    check = ObservationCheck(Box(0, 1, (4, 3, 3)), "Maze")
+    obs = np.zeros((3, 4, 3, 3), np.float32)
+    obs[1, 1, 2, 0] = obs[1, 3, 0, 1] = value
+    with pytest.raises(EnvError, match=message) as caught:
+        check(obs, SLOTS, STEPS)
+    assert "\n" not in str(caught.value)
+
+
 def test_rounding_at_a_bound_passes() -> None:
     check = ObservationCheck(Box(-8, 8, (1,)), "Pendulum")
     check(np.full((3, 1), np.nextafter(np.float32(8), np.float32(9))), SLOTS, STEPS)

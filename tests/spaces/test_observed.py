@@ -83,6 +83,15 @@ def test_B099_a_float_image_gets_a_warning_unless_the_user_has_decided() -> None
     assert flat.tolist() == [[1.0] * 12 + [255.0] * 3]
 
 
+def test_a_grey_frame_without_channels_gets_a_warning_unless_the_user_has_decided() -> None:
+    space = Dict(frame=Box(0, 255, (84, 84), np.uint8), board=Box(0, 255, (19, 19), np.uint8))
+    (remark,) = remarks_on(space, {})
+    assert remark.warns and "'frame' of shape (84, 84) looks like a frame in grey" in remark.text
+    assert remarks_on(space, {"frame": False}) == remarks_on(space, {"frame": True}) == []
+    (stacked,) = remarks_on(Box(0, 255, (1, 84, 84), np.uint8), {})
+    assert not stacked.warns
+
+
 def test_scale_maps_any_bounds_to_0_and_1() -> None:
     space = Box(np.array([-2.0, 10.0], np.float32), np.array([2.0, 20.0], np.float32))
     obs = np.array([[-2.0, 20.0], [1.0, 12.5]], np.float32)

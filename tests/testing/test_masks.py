@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from rlcore.errors import NoLegalActionError
 from rlcore.testing import LinearPG
 from rlcore.testing.environments import Drawn
-from rlcore.testing.environments.masks import choice_sizes, flags, forbidden
+from rlcore.testing.environments.masks import choice_sizes, flags, forbidden, legal_sample
 from rlcore.testing.kit.env import check_env
 from rlcore.testing.kit.policy import check_policy_graph
 
@@ -58,6 +59,12 @@ def test_flags_are_read_by_choice() -> None:
     assert forbidden(np.array(6), spaces["right"], allowed["right"]) is None
     with pytest.raises(ValueError, match="the mask has 4 flags, the actions 5 options"):
         flags({"action_mask": np.ones(4)}, spaces)
+
+
+def test_no_action_is_drawn_where_nothing_is_legal() -> None:
+    allowed = [np.array([True, False]), np.array([False, False])]
+    with pytest.raises(NoLegalActionError, match=r"^'action_mask' leaves no legal action for choice 1 of 2 in"):
+        legal_sample(MultiDiscrete([2, 2]), allowed, np.random.default_rng(1))
 
 
 def test_a_mask_that_allows_nothing_cannot_be_drawn() -> None:

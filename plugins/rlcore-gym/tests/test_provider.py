@@ -19,6 +19,7 @@ from rlcore.envs import build_env
 from rlcore.errors import ConfigError, EnvError, UnknownPluginError
 from rlcore.testing.environments import CountEnv
 from rlcore_gym import GymProvider, InProcessEnv, VectorEnvAdapter
+from rlcore_gym.rendering import rgb
 
 REGISTERS = """
 import gymnasium
@@ -328,6 +329,7 @@ def test_rendering(registered: None) -> None:
     frames = make("Settled-v0", 1, render_mode="rgb_array_list")
     frames.reset(0)
     assert frames.render(0).shape == (2, 3, 3)
+    assert rgb(np.full((2, 3, 4), 7, np.uint8)).tolist() == [[[7, 7, 7]] * 3] * 2  # transparency is left out
     vector = VectorEnvAdapter(SyncVectorEnv([lambda: Settled(render_mode="rgb_array")] * 2), "Settled")
     vector.reset(0)
     assert vector.render(1).shape == (2, 3, 3)
@@ -337,6 +339,36 @@ def test_an_exception_in_render(registered: None) -> None:
     env = make("Settled-v0", 1, render_mode="rgb_array")
     with pytest.raises(EnvError, match=r"slot 0, step 0: render\(\) raised ResetNeeded"):
         env.render(0)
+
+
+def test_a_namespace_that_was_left_out_is_suggested(ale: None) -> None:
+    with pytest.raises(UnknownPluginError, match=r"has no 'Pong-v5'; did you mean 'ALE/Pong-v5'\?$"):
+        build_env("Pong-v5", 1, {})
+
+
+class Clinging(CountEnv):
+    """Cannot be closed."""
+
+    closings = 0
+
+    def close(self) -> None:
+        type(self).closings += 1
+        raise RuntimeError("the simulator is gone already")
+
+
+@pytest.mark.parametrize("vectorization", ["sync", "thread"])
+def test_copies_that_fail_to_close_are_a_warning_and_the_others_are_closed(
+    vectorization: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(Clinging, "closings", 0)
+    env = build_env(Clinging, 3, {"length": 4, "vectorization": vectorization})
+    env.reset(1)
+    env.poll(None)
+    env.close()
+    built = 3 if vectorization == "sync" else 4
+    assert Clinging.closings == built
+    assert caplog.text.count("close() raised RuntimeError: the simulator is gone already") == built
+    assert "Clinging, slot 2, step 0: close() raised" in caplog.text
 
 
 def test_close_may_be_called_twice(registered: None) -> None:

@@ -150,6 +150,20 @@ def test_spaces_without_a_fixed_shape_are_refused_by_name(space: gymnasium.Space
         InProcessEnv([env], "Toy")
 
 
+@pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 2)])
+def test_observations_of_no_numbers_are_columns_too(shape: tuple[int, ...], play: Any) -> None:
+    class Nothing(CountEnv):
+        def __init__(self) -> None:
+            super().__init__(100)
+            self.observation_space = Dict({"none": Box(-1, 1, shape, np.float32), "n": Discrete(9)})
+
+        def observe(self) -> Any:
+            return {"none": np.zeros(shape, np.float32), "n": self.t}
+
+    played = play(InProcessEnv([Nothing(), Nothing()], "Toy"), 2)
+    assert [(obs["none"].shape, int(obs["n"])) for obs, *_ in played.transitions[1]] == [(shape, 0), (shape, 1)]
+
+
 def test_other_spaces_that_are_refused() -> None:
     for space, message in (
         (None, "its observation space is None, not a gymnasium.Space"),

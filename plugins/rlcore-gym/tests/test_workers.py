@@ -44,6 +44,22 @@ def build() -> Iterator[Callable[..., Any]]:
     assert not [pid for pid in processes if Path(f"/proc/{pid}").exists()]
 
 
+class Interrupted(CountEnv):
+    """Raises what is meant for whoever runs it."""
+
+    def step(self, action: Any) -> Any:
+        raise KeyboardInterrupt("pressed by nobody")
+
+
+def test_a_thread_that_ends_by_an_exception_says_so_at_once(build: Callable[..., Any]) -> None:
+    env = build(Interrupted, vectorization="thread")
+    env.reset(1)
+    step = env.poll(None)[DEFAULT_GROUP]
+    env.send({DEFAULT_GROUP: (step.slot, np.zeros(SLOTS, np.int64))})
+    with pytest.raises(EnvError, match=r"Interrupted: a worker failed: KeyboardInterrupt: pressed by nobody"):
+        env.poll(20.0)
+
+
 @pytest.fixture(scope="module")
 def pool() -> Iterator[Callable[..., Any]]:
     """The same, kept for all tests of this file: starting a process takes longer than most of them."""

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 
 from rlcore.columns import leaf_spaces
 from rlcore.env import DEFAULT_GROUP, BatchedEnv
@@ -90,6 +90,21 @@ def test_B101_a_stack_and_a_filter() -> None:
     assert (batch["obs.vec"].dtype, batch["obs.vec"].shape) == (np.float32, (12, 2, 4))
     assert batch.cuts["last_obs.img"].dtype == np.uint8
     assert batch.cuts["last_obs.img"][:, :, 0, 0, 0].tolist() == [[12, 13]] * 4
+
+
+def test_an_action_mask_is_not_stacked(play: Any) -> None:
+    class Masked(Pictures):
+        def __init__(self) -> None:
+            super().__init__()
+            self.observation_space = Dict(n=Box(0, 99, (1,), np.float32), action_mask=MultiBinary(2))
+
+        def observe(self) -> Any:
+            return {"n": np.full(1, self.t, np.float32), "action_mask": np.array([1, self.t % 2], np.int8)}
+
+    env = build_env(Masked, 1, {"frame_stack": 2})
+    obs = [own for own, *_ in play(env, 2).transitions[0]]
+    assert [own["action_mask"].tolist() for own in obs] == [[1, 0], [1, 1]]
+    assert [own["n"].ravel().tolist() for own in obs] == [[0, 10], [10, 11]]
 
 
 def test_stacks_of_nested_parts_and_of_what_cannot_be_stacked() -> None:

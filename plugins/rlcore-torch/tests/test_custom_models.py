@@ -153,6 +153,8 @@ class Wrong(nn.Module):
             "rows": (obs[:1], None, state),
             "array": (obs.numpy(), None, state),
             "values": (obs, obs, state),
+            "double": (obs.double(), None, state),
+            "double values": (obs, obs[:, 0].double(), state),
             "state": (obs, None, (torch.zeros(2, 1),)),
         }
         return wrong.get(self.case, good)
@@ -372,6 +374,8 @@ def test_the_seed_decides_its_weights_and_nothing_else_is_drawn_from(build: Buil
         ("Wrong", {"case": "rows"}, r"the head inputs of own_models:Wrong are \[1, 4\], expected \[n, k\]"),
         ("Wrong", {"case": "array"}, r"the head inputs of own_models:Wrong are ndarray, expected \[n, k\]"),
         ("Wrong", {"case": "values"}, r"the values of own_models:Wrong are \[2, 4\], expected \[n\] or None"),
+        ("Wrong", {"case": "double"}, r"the head inputs of own_models:Wrong are torch.float64, expected torch.float32"),
+        ("Wrong", {"case": "double values"}, r"the values of own_models:Wrong are torch.float64, expected"),
         ("Wrong", {"case": "state"}, r"gives a state unlike the one that it was given"),
         ("Wrong", {"case": "state list"}, r"initial_state\(1\) of own_models:Wrong gives no tuple"),
         ("Wrong", {"case": "state size"}, r"initial_state\(1\) of own_models:Wrong gives no tuple"),

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from rlcore.acting.masks import ACTION_MASK, is_mask
 from rlcore.columns import Array
+from rlcore.errors import NoLegalActionError
 
 #: The flags of each choice of each discrete leaf of the actions; None where a leaf is free.
 Flags = dict[str, list[NDArray[np.bool_]] | None]
@@ -60,7 +61,13 @@ def forbidden(action: Array, space: gymnasium.Space[Any], allowed: list[NDArray[
 def legal_sample(
     space: gymnasium.Space[Any], allowed: list[NDArray[np.bool_]], rng: np.random.Generator
 ) -> NDArray[Any]:
-    """An environment's action that the flags allow."""
+    """An environment's action that the flags allow. ``NoLegalActionError`` where there is none."""
+    for number, own in enumerate(allowed):
+        if not own.any():
+            choice = f" for choice {number} of {len(allowed)}" if len(allowed) > 1 else ""
+            raise NoLegalActionError(
+                f"'{ACTION_MASK}' leaves no legal action{choice} in an observation that waits for one"
+            )
     options = np.array([rng.choice(np.flatnonzero(own)) for own in allowed], np.int64)
     return np.asarray(options.reshape(space.shape or ()) + getattr(space, "start", 0), space.dtype)
 

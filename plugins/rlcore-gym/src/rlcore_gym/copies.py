@@ -15,7 +15,7 @@ from rlcore.env import Spaces
 from rlcore.errors import EnvError
 from rlcore_gym.actions import ActionReader
 from rlcore_gym.board import Board
-from rlcore_gym.failures import FAILURES, OLD_GYM, Misfit, raised
+from rlcore_gym.failures import FAILURES, OLD_GYM, Misfit, close, raised
 from rlcore_gym.generators import Generators
 from rlcore_gym.observations import ObservationRows
 from rlcore_gym.replay import ActionLog, leaves
@@ -381,9 +381,10 @@ class Copies:
 
     def close(self) -> None:
         """Closes the copies; may be called twice."""
+        wheres = [self.where(number) for number in range(len(self.slots))]
         slots, self.slots = self.slots, []
-        for slot in slots:
-            slot.close()
+        for slot, where in zip(slots, wheres, strict=True):
+            close(slot, where)
 
 
 def _any(flags: Sequence[Any]) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from gymnasium.error import DependencyNotInstalled
 
 from rlcore.errors import EnvError
+
+LOGGER = logging.getLogger(__name__)
 
 #: Frames of the environment's own trace that a message repeats, the innermost last.
 FRAMES = 3
@@ -48,6 +52,23 @@ def raised(where: str, call: str, cause: BaseException) -> EnvError:
         return EnvError(f"{where}: {call} needs the module '{cause.name}', which is not installed")
     said = f"{type(cause).__name__}: {cause}" if str(cause) else type(cause).__name__
     return EnvError(f"{where}: {call} raised {said}{_own_trace(cause.__traceback__)}")
+
+
+class Closing(Protocol):
+    """What can be closed."""
+
+    def close(self) -> None: ...
+
+
+def close(env: Closing, where: str) -> None:
+    """Closes a copy that is not needed any more.
+
+    A failure is a warning: it harms nothing that was played, and other copies have to be closed as well.
+    """
+    try:
+        env.close()
+    except FAILURES as error:
+        LOGGER.warning("%s", raised(where, "close()", error))
 
 
 def _own_trace(trace: TracebackType | None) -> str:

@@ -141,7 +141,10 @@ def import_for(env_id: str) -> None:
 def _unknown(env_id: str, error: gymnasium.error.Error) -> UnknownPluginError:
     """The closest id, what Gymnasium knows about the rest of the name, and how to get at other packages' ids."""
     plain = plain_id(env_id)
-    lines = [str(unknown_env("gym", plain, gymnasium.registry))]
+    elsewhere = _in_a_namespace(plain)
+    lines = [str(unknown_env("gym", plain, [elsewhere] if elsewhere else gymnasium.registry))]
+    if elsewhere:
+        return UnknownPluginError(lines[0])
     if not isinstance(error, gymnasium.error.NameNotFound):
         lines.append(str(error))
     namespace = plain.rpartition("/")[0]
@@ -152,6 +155,17 @@ def _unknown(env_id: str, error: gymnasium.error.Error) -> UnknownPluginError:
     elif ":" not in env_id:
         lines.append(f"an id that another package registers is written 'module:{plain}'")
     return UnknownPluginError("\n".join(lines))
+
+
+def _in_a_namespace(plain: str) -> str | None:
+    """The same name in a namespace that an installed package owns, which may have been left out."""
+    if "/" in plain:
+        return None
+    for namespace in _NAMESPACES:
+        import_for(f"{namespace}/{plain}")
+        if f"{namespace}/{plain}" in gymnasium.registry:
+            return f"{namespace}/{plain}"
+    return None
 
 
 def _closest_keyword(env_id: str, keywords: Mapping[str, Any]) -> str:

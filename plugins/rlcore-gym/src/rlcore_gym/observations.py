@@ -132,7 +132,8 @@ class _ArrayWriter(_Writer):
         self._rows = len(column)
         # Rows end to end: concatenating into this writes all of them in one call. Of part of a block there is none.
         whole = column.flags.c_contiguous
-        self._end_to_end = (column.reshape(-1, *self._shape[1:]) if self._shape else column) if whole else None
+        joined = (self._rows * self._shape[0], *self._shape[1:]) if self._shape else column.shape
+        self._end_to_end = column.reshape(joined) if whole else None
 
     def _write_all(self, values: Sequence[Any]) -> bool:
         if self._end_to_end is None:

@@ -12,6 +12,7 @@ from rlcore.env import BatchedEnv
 from rlcore.envs import EnvProvider
 from rlcore.errors import ConfigError, EnvError
 from rlcore_gym.copies import Rules
+from rlcore_gym.failures import close
 from rlcore_gym.in_process import InProcessEnv
 from rlcore_gym.making import FromCallable, FromId, full_id
 from rlcore_gym.native import native_env
@@ -88,7 +89,7 @@ def _copies(build: Callable[[], Env], num_envs: int, name: str, first: Env, own:
         spaces = check_spaces(first.observation_space, first.action_space, name)
         speed = frames_per_second(first)
     finally:
-        first.close()
+        close(first, name)
     pool: WorkerPool = (ProcessWorkerPool if own.vectorization == PROCESS else ThreadWorkerPool)(spaces, num_envs)
     task = Task(build, name, spaces, num_envs, 0, num_envs, rules)
     supervision = Supervision(own.step_timeout, own.restarts)
@@ -103,7 +104,7 @@ def _in_process(build: Callable[[], Env], num_envs: int, name: str, first: Env, 
         return InProcessEnv(envs, name, rules, build)
     except BaseException:
         for env in envs:
-            env.close()
+            close(env, name)
         raise
 
 

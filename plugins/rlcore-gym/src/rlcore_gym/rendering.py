@@ -24,7 +24,10 @@ def rgb(rendered: Any) -> Array | None:
     if rendered is None or isinstance(rendered, str):
         return None
     frame = np.asarray(rendered)
-    return frame if frame.ndim == 3 and frame.dtype == np.uint8 else None
+    if frame.ndim != 3 or frame.dtype != np.uint8:
+        return None
+    # Without transparency, of which a video has none.
+    return frame[:, :, :3] if frame.shape[2] == 4 else frame
 
 
 def frames_per_second(env: Any) -> float:

@@ -12,7 +12,7 @@ from rlcore.env import Spaces
 from rlcore.errors import EnvError, UserError
 from rlcore_gym.board import Board
 from rlcore_gym.copies import Copies, Rules
-from rlcore_gym.failures import FAILURES, raised
+from rlcore_gym.failures import FAILURES, close, raised
 from rlcore_gym.recording import Take
 from rlcore_gym.seeds import Draws
 from rlcore_gym.stepping import Env
@@ -110,8 +110,8 @@ class Server:
                 envs, task.name, task.spaces, board, task.rules, task.build, first=task.first, watched=True
             )
         except BaseException:
-            for env in envs:
-                env.close()
+            for slot, env in enumerate(envs, task.first):
+                close(env, f"{task.name}, slot {slot}")
             raise
 
     def step(self) -> Answer:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rlcore.columns import Array, Columns, empty_columns, from_table, map_columns, take, to_table
 from rlcore.env import DEFAULT_GROUP
 from rlcore.errors import CheckpointError, EnvError
-from rlcore_gym.failures import FAILURES, OLD_GYM, OLD_RESET, Misfit, raised
+from rlcore_gym.failures import FAILURES, OLD_GYM, OLD_RESET, Misfit, close, raised
 from rlcore_gym.lockstep import LockstepEnv, Phase
 from rlcore_gym.observations import ObservationRows, batched_columns
 from rlcore_gym.recording import equal_bits
@@ -228,7 +228,7 @@ class VectorEnvAdapter(LockstepEnv):
 
     def close(self) -> None:
         self._phase = Phase.RESET
-        self._env.close()
+        close(self._env, self.name)
 
 
 def _autoreset_mode(env: Vector, name: str) -> AutoresetMode:

@@ -127,8 +127,14 @@ class ThreadWorker(Worker):
             self._asked.acquire()
             if self._given_up:
                 break
-            self._say(server.call(*self._request) if self._request is not None else server.step())
+            self._say(self._served(server))
         server.close()
+
+    def _served(self, server: Server) -> Answer:
+        try:
+            return server.call(*self._request) if self._request is not None else server.step()
+        except BaseException as error:  # not Ctrl-C, which reaches the main thread; nobody else would hear of it
+            return Answer(failure=Failure.of(error, self._task.name))
 
     def _say(self, answer: Answer) -> None:
         self._answer = answer

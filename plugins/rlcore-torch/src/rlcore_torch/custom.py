@@ -186,6 +186,9 @@ class CustomModel(Model):
             raise ConfigError(f"model.custom: the head inputs of {self._path} are {_shown(features)}, expected [n, k]")
         if values is not None and (not isinstance(values, Tensor) or values.numel() != _TRIAL_ROWS):
             raise ConfigError(f"model.custom: the values of {self._path} are {_shown(values)}, expected [n] or None")
+        for what, part in (("head inputs", features), ("values", values)):
+            if part is not None and part.dtype != torch.float32:
+                raise ConfigError(f"model.custom: the {what} of {self._path} are {part.dtype}, expected torch.float32")
         if not isinstance(after, tuple) or [part.shape for part in after] != [part.shape for part in state]:
             raise ConfigError(f"model.custom: {self._path} gives a state unlike the one that it was given")
         return int(features.shape[1]), values is not None
