@@ -8,7 +8,7 @@ none, as the first of each piece, are kept whole. Whether a row repeats is decid
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -25,7 +25,7 @@ Bytes = NDArray[np.uint8]
 #: Columns are compressed in blocks of about so many bytes, those of stacks of frames by so many bytes of stacks: they
 #: fit into a core's cache.
 BLOCK_BYTES = 1 << 20
-STACK_BLOCK_BYTES = 1_300_000
+STACK_BLOCK_BYTES = 600_000
 
 #: Compressed is what shrinks at least to this share, judged by pieces of so many bytes where there are many more.
 WORTHWHILE, PROBE_BYTES, PROBES = 0.9, 1 << 14, 2
@@ -33,8 +33,8 @@ WORTHWHILE, PROBE_BYTES, PROBES = 0.9, 1 << 14, 2
 #: Smaller columns are left alone: they would save less than they cost to describe.
 LEAST_BYTES = 512
 
-#: Frames in a stack at the most, bytes of a frame at the least, and the share of rows that have to repeat.
-MOST_FRAMES, LEAST_FRAME_BYTES, REPEATING, PROBED_ROWS = 32, 256, 0.5, 16
+#: Frames in a stack at the most, bytes of a frame at the least, and the share of the first block's rows that repeat.
+MOST_FRAMES, LEAST_FRAME_BYTES, REPEATING = 32, 256, 0.5
 
 #: LZ4 with its size before it, or bytes that do not shrink.
 Block = bytes | Bytes
@@ -209,7 +209,7 @@ def _shrinks(content: Bytes) -> bool:
 
 def _block(content: Bytes) -> Block:
     data: bytes = lz4.block.compress(content)
-    return data if len(data) <= WORTHWHILE * content.nbytes else content.copy()
+    return data if len(data) <= WORTHWHILE * content.nbytes else content.flatten()
 
 
 def _size(block: Block) -> int:
@@ -257,25 +257,30 @@ def _stacked(column: Array) -> Stacks | None:
     """None for what is no column of stacks, or of such as repeat too seldom."""
     if not _is_stack(column):
         return None
-    rows, stack = len(column), column[0].nbytes
-    # Of the stacks and, from their second frames on, of what follows on them.
-    begin = column.ctypes.data
-    end, second, size = begin + rows * stack, stack // column.shape[1], stack - stack // column.shape[1]
-    every = stack * max(1, rows // PROBED_ROWS)
-    probed = _differ(range(begin + second, end - stack, every), range(begin + stack, end, every), size)
-    if np.count_nonzero(probed) > REPEATING * len(probed):
-        return None
+    rows, content = len(column), column.reshape(len(column), -1).view(np.uint8)
+    stack = content.shape[1]
+    frame = stack // column.shape[1]
+    # How many bytes of a stack the one before may have had.
+    begin, shared = column.ctypes.data, stack - frame
     whole = np.zeros(rows, np.bool_)
     whole[0] = True
-    blocks, step = [], max(1, STACK_BLOCK_BYTES // stack)
+    step = max(1, STACK_BLOCK_BYTES // stack)
+    last_frames, frames = content[:, shared:], np.empty((step, frame), np.uint8)
+    blocks = []
     for first in range(0, rows, step):
         last = min(first + step, rows)
         here = range(begin + max(first, 1) * stack, begin + last * stack, stack)
-        differ = _differ(range(here.start - size, here.stop - size, stack), here, size)
-        if any(differ):
-            whole[last - len(differ) : last] = differ
+        differ = _differ(range(here.start - shared, here.stop - shared, stack), here, shared)
         # While the rows are in the cache.
-        blocks.append(_block(_new_frames(column, first, last, whole)))
+        if not first and np.count_nonzero(differ) > REPEATING * len(differ):
+            return None
+        if first and not any(differ):
+            kept = frames[: last - first]
+            kept[:] = last_frames[first:last]
+        else:
+            whole[last - len(differ) : last] = differ
+            kept = _kept_frames(content, first, last, whole, shared)
+        blocks.append(_block(kept))
     return Stacks(column.dtype, column.shape, whole, tuple(blocks))
 
 
@@ -284,29 +289,25 @@ def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Sta
     if not _is_stack(before) or column.shape[1:] != before.shape[1:] or column.dtype != before.dtype or not len(column):
         return None
     column = np.ascontiguousarray(column)
-    stack = column[0].nbytes
-    second = stack // column.shape[1]
-    earlier = (before.ctypes.data + second + rows * stack).tolist()
+    content = column.reshape(len(column), -1).view(np.uint8)
+    stack = content.shape[1]
+    frame = stack // column.shape[1]
+    earlier = (before.ctypes.data + frame + rows * stack).tolist()
     later = range(column.ctypes.data, column.ctypes.data + column.nbytes, stack)
-    whole = np.array(_differ(earlier, later, stack - second), np.bool_)
+    whole = np.array(_differ(earlier, later, stack - frame), np.bool_)
     if whole.mean() > REPEATING:
         return None
-    return Stacks(column.dtype, column.shape, whole, (_block(_new_frames(column, 0, len(column), whole)),))
+    kept = _kept_frames(content, 0, len(column), whole, stack - frame)
+    return Stacks(column.dtype, column.shape, whole, (_block(kept),))
 
 
-def _new_frames(column: Array, start: int, end: int, whole: NDArray[np.bool_]) -> Bytes:
-    """The bytes of the frames that are kept of the rows from ``start`` to ``end``."""
-    if not whole[start:end].any():
-        return _content(column[start:end, -1])
-    return np.concatenate([_content(part) for part in _kept_parts(column, start, end, whole)])
-
-
-def _kept_parts(column: Array, start: int, end: int, whole: NDArray[np.bool_]) -> Iterator[Array]:
+def _kept_frames(content: Bytes, start: int, end: int, whole: NDArray[np.bool_], shared: int) -> Bytes:
+    """The bytes that are kept of the rows from ``start`` to ``end``: all of a whole one, else the last frame."""
+    parts: list[Bytes] = []
     for row in (start + np.flatnonzero(whole[start:end])).tolist():
-        yield column[start:row, -1]
-        yield column[row]
+        parts += [content[start:row, shared:].reshape(-1), content[row]]
         start = row + 1
-    yield column[start:end, -1]
+    return np.concatenate([*parts, content[start:end, shared:].reshape(-1)])
 
 
 def _differ(some: Iterable[int], others: Iterable[int], size: int) -> list[int]:
