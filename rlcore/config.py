@@ -70,6 +70,12 @@ class EvaluatorSettings(Section):
     episodes: Positive | None = None
     #: Seconds after which one that has not answered is replaced; those that start have 300 at the least.
     timeout_s: float = Field(default=300.0, gt=0)
+    #: A round is over as soon as this share of the evaluators has given a sample; the others' are used when they come.
+    sample_fraction: float = Field(default=1.0, gt=0, le=1)
+    #: Or after so many seconds with the samples that there are then, at least one; null: no such limit.
+    sample_timeout_s: float | None = Field(default=None, gt=0)
+    #: So many rounds in a row may be over without an evaluator's sample; then it is waited for.
+    max_late_rounds: Positive = 8
 
     @model_validator(mode="after")
     def _one_of_two(self) -> EvaluatorSettings:

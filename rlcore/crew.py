@@ -33,11 +33,16 @@ LOST = Lost.LOST
 
 
 class Answer(NamedTuple):
-    """What a worker answered: the first result as a value, and references to the others."""
+    """What a worker answered: the first result as a value, and references to the others.
+
+    ``late`` is how many rounds had gone on without it.
+    """
 
     handle: Handle
     value: Any
     others: tuple[Ref, ...]
+    place: int
+    late: int = 0
 
 
 @dataclass(eq=False)
@@ -103,20 +108,23 @@ class Crew:
 
     def ask(self, method: str, *args: Any) -> list[Any]:
         """Everyone's answer, in the order of the places; the new one's where one was replaced."""
-        return [answer.value for answer in self._ask(method, args, 1)]
+        return [answer.value for answer in self._ask(method, args, 1, self._members)]
 
     def sample(self, method: str, returns: int) -> list[Answer]:
         """Everyone's sample, of so many results: a worker that gives them is in order."""
-        answers = self._ask(method, (), returns)
+        answers = self._ask(method, (), returns, self._members)
         for member in self._members:
-            member.samples += 1
-            if member.samples > 1:
-                member.failures, member.first_failure = 0, None
+            self._note_sample(member)
         return answers
+
+    def _note_sample(self, member: Member) -> None:
+        member.samples += 1
+        if member.samples > 1:
+            member.failures, member.first_failure = 0, None
 
     def sample_again(self, index: int, method: str, returns: int) -> Answer:
         """Another sample of one place."""
-        return self._ask(method, (), returns, index)[0]
+        return self._ask(method, (), returns, [self._members[index]])[0]
 
     def tell(self, method: str, *args: Any) -> None:
         """Calls everyone and waits for nobody; whoever fails in it is replaced when next asked."""
@@ -132,16 +140,15 @@ class Crew:
             if member is not None:
                 member.told.append(ref)
 
-    def _ask(self, method: str, args: Sequence[Any], returns: int, index: int | None = None) -> list[Answer]:
-        """Of everyone, or of one place."""
+    def _ask(self, method: str, args: Sequence[Any], returns: int, asked: Sequence[Member]) -> list[Answer]:
         answers: dict[int, Answer] = {}
-        asked = waiting = self._members if index is None else [self._members[index]]
+        waiting = asked
         while waiting:
             results = {member: _submit(member.handle, method, args, returns) for member in waiting}
             values, errors = self._gather({member: [*member.told, refs[0]] for member, refs in results.items()})
             for member, own in values.items():
                 member.answered, member.told = True, []
-                answers[member.index] = Answer(member.handle, own[-1], results[member][1:])
+                answers[member.index] = Answer(member.handle, own[-1], results[member][1:], member.index)
             for member, error in errors.items():
                 self._replace(member, error)
             waiting = list(errors)
@@ -168,7 +175,7 @@ class Crew:
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it does not come in time."""
         if self._runtime.isolates and not self._runtime.wait([ref], 1, self._timeout_s)[0]:
-            raise WorkerLost("of the evaluators", _no_answer(self._timeout_s))
+            raise WorkerLost("of the evaluators", no_answer(self._timeout_s))
         return self._runtime.get(ref)
 
     def _filled_by(self, handle: Handle) -> Member | None:
@@ -205,7 +212,7 @@ class Crew:
             _, late = self._runtime.wait(refs, len(refs), max(0.0, started + limit - self._runtime.now()))
             pending = {member: own for member, own in pending.items() if any(ref in late for ref in own)}
             for member in [member for member in pending if self._limit(member) <= limit]:
-                hanging[member] = WorkerLost(member.handle, _no_answer(limit))
+                hanging[member] = WorkerLost(member.handle, no_answer(limit))
                 del pending[member]
         return hanging
 
@@ -238,7 +245,8 @@ def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> t
     return refs if returns != 1 else (refs,)
 
 
-def _no_answer(seconds: float) -> str:
+def no_answer(seconds: float) -> str:
+    """What is said of a worker that hangs."""
     return f"it did not answer within {seconds:g} seconds (evaluators.timeout_s)"
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import TRIES, Call, Crew, Member
+from rlcore.crew import TRIES, Call, Member
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -17,6 +17,7 @@ from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sampling.filters import SharedStatistics
 from rlcore.sampling.reward_filters import REWARD_STATISTICS
+from rlcore.stragglers import EVERYONE, RoundRule, StragglerCrew, StragglerReport, brought_up
 
 #: What an evaluator asks for where it is a worker of its own.
 EVALUATOR_RESOURCES = Resources(cpus=1.0)
@@ -39,6 +40,8 @@ class Sample:
     handle: Handle
     info: SampleInfo
     batch: Ref
+    #: Which of the evaluators it is.
+    index: int
 
 
 Round = list[Sample]
@@ -59,7 +62,7 @@ class SampleReader:
         return len(self._rounds)
 
     def round(self) -> Round:
-        """A sample of every evaluator, as references."""
+        """A sample of every evaluator, or of as many as the set waits for, as references."""
         if not self._rounds:
             self._evaluators.sample_round()
         self.taken += 1
@@ -84,6 +87,9 @@ class EvaluatorSet:
     An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
     says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
     episodes. ``on_loss`` is told ``(index, cause)``. A round still has a sample of every evaluator.
+
+    ``rule`` says when a round is over that does not wait for the slowest (:mod:`rlcore.stragglers`). Their samples are
+    in a later round, each once, with the version of the weights that acted.
     """
 
     def __init__(
@@ -93,6 +99,7 @@ class EvaluatorSet:
         builders: Sequence[Callable[[], PolicyEvaluator]] = (),
         *,
         timeout_s: float = TIMEOUT_S,
+        rule: RoundRule = EVERYONE,
         on_loss: Callable[[int, str], None] = lambda index, cause: None,
     ) -> None:
         self._runtime = runtime
@@ -100,7 +107,10 @@ class EvaluatorSet:
         self.local_samples = not builders
         members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
         members = members or [Member(0, None, runtime.local(local))]
-        self._crew = Crew(runtime, members, EVALUATOR_RESOURCES, self._bring_up, on_loss, timeout_s)
+        self._crew = StragglerCrew(
+            runtime, members, EVALUATOR_RESOURCES, self._bring_up, on_loss, timeout_s, rule=rule
+        )
+        self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
         self._readers: list[SampleReader] = []
         self._version = 0
         self._filters = copy.deepcopy(local.filters)
@@ -124,11 +134,13 @@ class EvaluatorSet:
         return reader
 
     def sample_round(self) -> None:
-        """Has every evaluator sample once and hands the samples to every reader."""
-        answers = self._crew.sample("sample_counted", returns=2)
-        samples = [Sample(handle, info, batch) for handle, info, (batch,) in answers]
-        for sample in samples:
-            self._count(sample.info)
+        """Has every evaluator sample, unless it has not done yet, and hands a round of samples to every reader."""
+        samples = []
+        for handle, info, (batch,), index, late in self._crew.sample("sample_counted", returns=2):
+            samples.append(Sample(handle, info, batch, index))
+            self._count(info)
+            if self._report is not None:
+                self._report.note(index, sum(info.rows.values()), late > 0, self._version - info.version)
         for reader in self._readers:
             reader.deliver(samples)
 
@@ -142,10 +154,10 @@ class EvaluatorSet:
         except WorkerLost:
             if not self._runtime.isolates:
                 raise
-            batches = [self._batch(index, sample) for index, sample in enumerate(samples)]
+            batches = [self._batch(sample) for sample in samples]
         return concat_agents(batches).select(policy_ids)
 
-    def _batch(self, index: int, sample: Sample) -> MultiAgentBatch:
+    def _batch(self, sample: Sample) -> MultiAgentBatch:
         """The sample of one evaluator, or as many new ones as are lost, up to a bound."""
         info, batch = sample.info, sample.batch
         for _ in range(TRIES):
@@ -153,7 +165,8 @@ class EvaluatorSet:
                 found: MultiAgentBatch = self._runtime.get(batch)
             except WorkerLost:
                 self.env_steps -= info.env_steps
-                _, info, (batch,) = self._crew.sample_again(index, "sample_counted", returns=2)
+                again = self._crew.sample_again(sample.index, "sample_counted", returns=2)
+                info, (batch,) = again.value, again.others
                 self._count(info)
             else:
                 return found
@@ -171,6 +184,7 @@ class EvaluatorSet:
 
         It waits for none of them: they have them before the next sample.
         """
+        self._crew.look()
         self._version += 1
         filters = filter_statistics(self._filters)
         update = self._runtime.put(Update(dict(weights), self._version, dict(progress), filters))
@@ -241,18 +255,30 @@ class EvaluatorSet:
             self.local.set_graph_states(states)
 
     def metrics(self) -> list[Metrics]:
-        """Each evaluator's metrics since the last call."""
-        return self._crew.ask("metrics")
+        """Each evaluator's metrics since the last call; of one that is left out of a round, with its sample."""
+        answers = self._crew.ask_idle("metrics")
+        return [answers.get(i, Metrics()) for i in range(len(self.handles))]
+
+    def straggler_row(self) -> dict[str, Any]:
+        """What leaving out the slowest has done since the last call, for the row of an iteration.
+
+        ``{}`` where nobody is ever left out.
+        """
+        return {} if self._report is None else self._report.row(self._crew)
 
     def get_state(self) -> dict[str, Any]:
-        """A tree from which ``set_state`` goes on exactly."""
-        states = self._crew.ask("get_state")
+        """A tree from which ``set_state`` goes on exactly; samples that are in flight are taken again then."""
+        late = self._crew.begun_from()
+        idle = self._crew.ask_idle("get_state")
+        other = next(iter(idle.values()))
+        states = [idle[i] if i in idle else brought_up(late[i], other, self._filters) for i in sorted([*idle, *late])]
         return {
             "version": self._version,
             "env_steps": self.env_steps,
             "evaluators": {str(i): state for i, state in enumerate(states)},
             "filters": filter_statistics(self._filters),
             "lives": self._crew.lives,
+            **({} if self._report is None else {"rows": list(self._report.rows)}),
         }
 
     @staticmethod
@@ -265,6 +291,9 @@ class EvaluatorSet:
         self._version = int(state["version"])
         self.env_steps = int(state["env_steps"])
         self._updates.clear()
+        self._crew.forget()
+        if self._report is not None:
+            self._report.go_on(state.get("rows", []))
         self.set_filters(state["filters"])
         known = state["evaluators"]
         self._crew.lives = state["lives"]

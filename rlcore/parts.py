@@ -29,6 +29,7 @@ from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.filters import FILTERS, filtered_space, leaf_filters
 from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
+from rlcore.stragglers import RoundRule
 
 
 @dataclass
@@ -162,7 +163,8 @@ def _start_evaluators(
     def on_loss(index: int, cause: str) -> None:
         hooks.call.worker_lost(index=index, cause=cause)
 
-    return EvaluatorSet(runtime, maker.idle(env), builders, timeout_s=settings.timeout_s, on_loss=on_loss)
+    rule = RoundRule(settings.sample_fraction, settings.sample_timeout_s, settings.max_late_rounds)
+    return EvaluatorSet(runtime, maker.idle(env), builders, timeout_s=settings.timeout_s, rule=rule, on_loss=on_loss)
 
 
 def _build_optimizers(run: Resolved, evaluators: EvaluatorSet, runtime: Runtime) -> list[PolicyOptimizer]:

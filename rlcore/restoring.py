@@ -77,10 +77,15 @@ def read_saved(path: Path | str, overrides: Mapping[str, Any], trust: bool) -> S
         check_trust(f"checkpoint {folder}", imported_names(config, policies), trust)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
-    others = any(changed[key] != written[key] for key in ("env", "env_settings", "evaluators"))
+    others = any(changed[key] != written[key] for key in ("env", "env_settings")) or any(
+        changed["evaluators"].get(key) != written["evaluators"].get(key) for key in EVALUATORS_OWN
+    )
     run_folder = RunFolder.open(path) if is_run_folder(path) else None
     return Saved(folder, Resolved(config, policies, Provenance()), state, run_folder, others)
 
+
+#: Settings of the evaluators that say what they are, and not how they are waited for.
+EVALUATORS_OWN = ("count", "envs", "fragment", "episodes")
 
 #: What a run goes on from, and what its manifest says.
 STATE_PARTS = ("counters", "window", "row", "stop", "optimizers", "evaluators", "policies")

@@ -177,7 +177,7 @@ class Trainer:
         self._advance_clock()
         seconds = trained - started, evaluated - trained
         iteration = Iteration(results, len(episodes), evaluation, *seconds)
-        row = make_row(self.counters, self._window, iteration, self._trained)
+        row = make_row(self.counters, self._window, iteration, self._trained) | self.evaluators.straggler_row()
         self._stop.note(row, complete=measured(results).issuperset(self._trained))
         self._record(row)
         return row

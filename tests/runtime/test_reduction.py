@@ -36,9 +36,9 @@ def test_averages_are_those_of_the_pooled_samples(parts: list[tuple[float, int]]
 
 @pytest.mark.parametrize(
     ("count", "sizes"),
-    [(1, [1]), (8, [8]), (9, [8, 1, 2]), (65, [8] * 8 + [1, 8, 1, 2])],
+    [(1, [1]), (4, [4]), (5, [4, 2]), (8, [4, 4, 2]), (17, [4, 4, 4, 4, 4, 2])],
 )
-def test_no_more_than_eight_are_averaged_at_a_time(count: int, sizes: list[int]) -> None:
+def test_no_more_than_four_are_averaged_at_a_time(count: int, sizes: list[int]) -> None:
     seen: list[int] = []
 
     def combine(group: list[int]) -> int:  # type: ignore[type-arg]

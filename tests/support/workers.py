@@ -133,3 +133,8 @@ class Driver:
     def lose(self) -> None:
         self.runtime.kill(self.handles[0])
         self.call("pid")
+
+
+def replicas(evaluators: Any) -> list[PolicyEvaluator]:
+    """The evaluators of a set whose runtime has them in this process."""
+    return [handle._worker for handle in evaluators.handles]

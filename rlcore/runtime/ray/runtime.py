@@ -37,10 +37,12 @@ class RayRuntime(Runtime):
 
     def __init__(self, config: RuntimeConfig | None = None) -> None:
         assert config is None or isinstance(config, RayConfig), config
-        self._session: session.Session | None = session.enter(config or RayConfig(cpus=None))
-        self._start()
+        config = config or RayConfig(cpus=None)
+        self._session: session.Session | None = session.enter(config)
+        self._start(config.compress_batches)
 
-    def _start(self) -> None:
+    def _start(self, packed: bool) -> None:
+        self._packed = packed
         self._handles: list[RayHandle] = []
         self._closed = False
         self._program: tuple[bytes, Any] = (b"", None)
@@ -55,7 +57,9 @@ class RayRuntime(Runtime):
         made = packed(build, f"worker {name}")
         options = {"num_cpus": resources.cpus, "num_gpus": resources.gpus, "resources": dict(resources.custom)}
         # Events of every call would be sent to the head node, for a dashboard to show.
-        actor = ACTOR.options(enable_task_events=False, **options).remote(self._known_program(), made, name)
+        actor = ACTOR.options(enable_task_events=False, **options).remote(
+            self._known_program(), made, name, self._packed
+        )
         handle = RayHandle(actor, name)
         self._handles.append(handle)
         return handle
@@ -137,7 +141,7 @@ class RayRuntime(Runtime):
         return time.perf_counter()
 
     def child(self) -> ChildRuntime:
-        return ChildRuntime()
+        return ChildRuntime(self._packed)
 
     def __reduce__(self) -> Any:
         raise TypeError("a runtime stays in its process; what can be sent to a worker is its child()")
@@ -163,12 +167,12 @@ class RayRuntime(Runtime):
 class ChildRuntime(RayRuntime):
     """The runtime of a nested driver: it uses the connection of the process that it is in, and never ends that."""
 
-    def __init__(self) -> None:
+    def __init__(self, packed: bool = False) -> None:
         self._session = None
-        self._start()
+        self._start(packed)
 
-    def __reduce__(self) -> tuple[type[ChildRuntime], tuple[()]]:
-        return ChildRuntime, ()
+    def __reduce__(self) -> tuple[type[ChildRuntime], tuple[bool]]:
+        return ChildRuntime, (self._packed,)
 
 
 # -- resources

@@ -35,6 +35,8 @@ class RayConfig(RuntimeConfig):
     address: str | None = None
     #: How many CPUs a Ray started for this run has to give away; those of the machine where left out.
     cpus: int | None = Field(default=None, ge=1)
+    #: Whether batches are packed (:mod:`rlcore.packing`) where they leave a worker, and unpacked where they arrive.
+    compress_batches: bool = False
 
     @model_validator(mode="after")
     def _one_of_two(self) -> RayConfig:

@@ -19,7 +19,8 @@ from rlcore.runtime.reduction import average_counted
 class Worker:
     """Holds one object. It starts whatever happens: what goes wrong is raised by every call, as itself."""
 
-    def __init__(self, program: bytes, build: bytes, name: str) -> None:
+    def __init__(self, program: bytes, build: bytes, name: str, packed: bool) -> None:
+        self._packed = packed
         self._where = f"worker {name}, process {os.getpid()} on {ray.util.get_node_ip_address()}"
         self._object: Any = None
         self._failed: Failed | None = None
@@ -34,13 +35,12 @@ class Worker:
         if self._failed is not None:
             raise self._failed
         result = self._reporting(lambda: getattr(self._object, method)(*args))
-        return crossing(result) if returns == 1 else tuple(crossing(part) for part in result)
+        parts = [crossing(part, self._packed) for part in ((result,) if returns == 1 else result)]
+        return parts[0] if returns == 1 else tuple(parts)
 
     def average(self, count: int, *parts: Any) -> Any:
         """The average of ``count`` trees, of which the counts follow, and its counts."""
-        mean, total = self._reporting(
-            lambda: average_counted(list(zip(parts[:count], parts[count:], strict=True)))
-        )
+        mean, total = self._reporting(lambda: average_counted(list(zip(parts[:count], parts[count:], strict=True))))
         return crossing(mean), crossing(total)
 
     def end(self) -> None:
