@@ -45,11 +45,10 @@ class Actor:
         self.gone: str | None = None
         #: Whether everybody knows that at once.
         self.seen = False
-        #: The most calls that were ever sent and not answered.
-        self.most_in_flight = 0
         self._cluster = cluster
         self._chance = Chance(cluster.config, number + 2, cluster.faults, number)
-        self._worker: Any = None
+        #: The object itself; None before it is built and once it is gone.
+        self.worker: Any = None
         self._cannot_start: Exception | None = None
         # Whether it may have to wait for others within a call.
         self._drives = build.drives
@@ -62,7 +61,7 @@ class Actor:
 
     def _start(self, build: Callable[[], Any]) -> None:
         try:
-            self._worker = build()
+            self.worker = build()
         except Exception as error:
             # Raised by every call, as itself.
             self._cannot_start = error
@@ -79,7 +78,7 @@ class Actor:
         )
         self._note(call, "is sent")
         self._in_flight[call] = None
-        self.most_in_flight = max(self.most_in_flight, len(self._in_flight))
+        self._cluster.most_in_flight = max(self._cluster.most_in_flight, len(self._in_flight))
         if self.gone is not None:
             self._later(call.fate.request_s + call.fate.answer_s, lambda: self._lose(call))
             return call.refs
@@ -129,7 +128,7 @@ class Actor:
 
     def _begin(self, call: Call) -> None:
         self._running = call
-        self._drives |= any((arg.crossed if isinstance(arg, SimRef) else arg).drives for arg in call.args)  # type: ignore[union-attr]  # settled
+        self._drives = self._drives or call.drives
         fault = call.fate.fault
         self._note(call, "begins" if fault is None else f"begins, {fault.value}")
         if fault in (FaultKind.CRASH, FaultKind.MACHINE):
@@ -162,7 +161,7 @@ class Actor:
         try:
             if self._cannot_start is not None:
                 raise self._cannot_start
-            result = call.body(self._worker, call.values())
+            result = call.body(self.worker, call.values())
             if call.method == START:
                 return [Crossed(None, 0, False)]
             return [self._cluster.cross(part) for part in parts_of(result, len(call.refs))]
@@ -194,9 +193,8 @@ class Actor:
     def _settle(self, call: Call, outcome: Outcome) -> None:
         self._note(call, "is answered")
         self._in_flight.pop(call, None)
-        results = outcome if isinstance(outcome, list) else [outcome] * len(call.refs)
-        for ref, one in zip(call.refs, results, strict=True):
-            ref.settle(one, self.place)
+        for i, ref in enumerate(call.refs):
+            ref.settle(outcome[i] if isinstance(outcome, list) else outcome, self.place)
 
     def _lose(self, call: Call) -> None:
         assert self.gone is not None
@@ -220,7 +218,7 @@ class Actor:
                 self._lose(call)
             else:
                 self._later(call.fate.answer_s, lambda call=call: self._lose(call))  # type: ignore[misc]
-        worker, self._worker = self._worker, None
+        worker, self.worker = self.worker, None
         self._queue.clear()
         # What a driver has open is its workers', which have ended.
         if not self._drives and hasattr(worker, "close"):

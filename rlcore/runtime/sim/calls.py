@@ -89,6 +89,12 @@ class Call:
         """The references among the arguments."""
         return [arg for arg in self.args if isinstance(arg, SimRef)]
 
+    @property
+    def drives(self) -> bool:
+        """Whether the worker gets a runtime to drive others with, once all references are settled."""
+        crossed = [arg.crossed if isinstance(arg, SimRef) else arg for arg in self.args]
+        return any(one is not None and one.drives for one in crossed)
+
     def values(self) -> list[Any]:
         """The arguments."""
         return [arg.value for arg in self.args]

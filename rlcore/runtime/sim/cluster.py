@@ -41,6 +41,8 @@ class Cluster:
         _clusters[self.key] = self
         #: How often a runtime was among what has crossed.
         self.children = 0
+        #: The most calls that any worker had been sent and not answered.
+        self.most_in_flight = 0
         #: The workers that there are, by place.
         self._actors: dict[Place, Actor] = {}
         self._handles: WeakValueDictionary[int, SimHandle] = WeakValueDictionary()
@@ -176,6 +178,11 @@ class SimHandle:
 
     def __reduce__(self) -> Any:
         return _known_handle, (self._cluster.key, self.number)
+
+    @property
+    def worker(self) -> Any:
+        """The object itself, to be looked at without a message; None where there is none (any more)."""
+        return self.actor.worker
 
     def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
         """Sends the call; see :class:`rlcore.runtime.base.Handle`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -33,7 +33,7 @@ def _as_cost(value: Any) -> Any:
 AnyCost = Annotated[Cost, BeforeValidator(_as_cost)]
 
 
-class FaultKind(str, Enum):
+class FaultKind(StrEnum):
     """What becomes of a call."""
 
     #: Its worker dies while it runs.

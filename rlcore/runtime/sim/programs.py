@@ -6,6 +6,7 @@ caller's own thread, each call of a nested driver in a thread of its own, and at
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -164,10 +165,8 @@ class Programs:
     def _live(self, program: Program, body: Callable[[], None]) -> None:
         program.baton.acquire()
         if not program.ended:
-            try:
+            with contextlib.suppress(Ended):
                 body()
-            except Ended:
-                pass
         self._nested.discard(program)
         if not self._closing:
             self._run(None)

@@ -134,6 +134,11 @@ class SimRuntime(Runtime):
         """How many things have happened."""
         return self._cluster.timeline.count
 
+    @property
+    def most_in_flight(self) -> int:
+        """The most calls that any worker had been sent and not answered."""
+        return self._cluster.most_in_flight
+
     def child(self) -> ChildRuntime:
         return ChildRuntime(self._cluster)
 
