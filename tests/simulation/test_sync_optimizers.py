@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 OPTIMIZERS = sorted(SETTINGS)
 
 #: Calls that a worker may have been sent and not answered: see ``Crew``: a sample, and what it is told around it.
-MOST_IN_FLIGHT = 8
+MOST_IN_FLIGHT = 13
 
 
 def seeds(few: range, many: range) -> list[Any]:

@@ -111,16 +111,17 @@ class Actor:
                         ref.when_settled(self._advance)
                 return
             try:
-                if call.complete_at is None:
-                    call.complete_at = self._cluster.bring(call.awaited, self.place)
-                    if call.complete_at > self._cluster.timeline.now:
-                        self._cluster.timeline.at(call.complete_at, self._advance)
+                if call.delivery is None:
+                    call.delivery = self._cluster.bring(call.awaited, self.place)
+                    if call.delivery.moving:
+                        self._cluster.timeline.at(call.delivery.complete_at, self._advance)
+                if call.delivery.complete_at > self._cluster.timeline.now:
+                    return
+                call.delivery.arrive()
             except Exception as error:  # what its arguments raise, the call raises
                 self._queue.popleft()
                 self._answer(call, error)
                 continue
-            if call.complete_at > self._cluster.timeline.now:
-                return
             self._queue.popleft()
             self._begin(call)
 

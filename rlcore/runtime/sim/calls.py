@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from rlcore.errors import WorkerLost
 from rlcore.runtime.sim.chance import Fate
 from rlcore.runtime.sim.network import Place
 
@@ -42,6 +43,13 @@ class SimRef:
         assert self.crossed is not None, "still to come"
         return self.crossed.value
 
+    def source(self) -> Place:
+        """Who can give the value. ``WorkerLost`` where nobody is left who has it."""
+        found = next((place for place in self.places if not place.gone), None)
+        if found is None:
+            raise WorkerLost(self.handle, "its machine is gone")
+        return found
+
     def when_settled(self, then: Callable[[], None]) -> None:
         """Has ``then`` called once this is settled, which it is not yet."""
         self._then.append(then)
@@ -59,6 +67,24 @@ class SimRef:
             then()
 
 
+@dataclass
+class Delivery:
+    """Values on the way to a place, and when the last of them will be there."""
+
+    place: Place
+    complete_at: float
+    #: Each with where it comes from.
+    moving: list[tuple[SimRef, Place]] = field(default_factory=list)
+
+    def arrive(self) -> None:
+        """They are there. ``WorkerLost`` where one comes from a machine that is gone by now."""
+        for ref, source in self.moving:
+            if source.gone:
+                raise WorkerLost(ref.handle, "its machine is gone")
+            ref.places.append(self.place)
+        self.moving = []
+
+
 #: ``(worker, values) -> result``
 Body = Callable[[Any, Sequence[Any]], Any]
 
@@ -73,8 +99,8 @@ class Call:
     sender: Place
     fate: Fate
     refs: tuple[SimRef, ...]
-    #: When all values of references are with the worker; None where that is not known yet.
-    complete_at: float | None = None
+    #: The values of references on their way to the worker; None before all are settled.
+    delivery: Delivery | None = None
     #: Whether it is to be looked at again when a reference is settled, and whether its answer is on the way.
     watched: bool = field(default=False)
     answered: bool = field(default=False)

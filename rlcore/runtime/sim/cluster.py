@@ -13,7 +13,7 @@ import cloudpickle
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.runtime.ray.sending import name_of, packed
 from rlcore.runtime.sim.actors import Actor
-from rlcore.runtime.sim.calls import Body, Crossed, SimRef, method_body
+from rlcore.runtime.sim.calls import Body, Crossed, Delivery, SimRef, method_body
 from rlcore.runtime.sim.chance import Chance, Faults
 from rlcore.runtime.sim.config import SimConfig
 from rlcore.runtime.sim.journal import Journal
@@ -131,9 +131,9 @@ class Cluster:
         ref.settle(error, self.place())
         return ref
 
-    def bring(self, refs: Sequence[SimRef], place: Place) -> float:
-        """When the values of settled references are at ``place``. Raises what the first failed one raises."""
-        arrival = self.timeline.now
+    def bring(self, refs: Sequence[SimRef], place: Place) -> Delivery:
+        """Sends the values of settled references to ``place``. Raises what the first failed one raises."""
+        delivery = Delivery(place, self.timeline.now)
         for ref in refs:
             if ref.error is not None:
                 raise ref.error
@@ -141,12 +141,11 @@ class Cluster:
             assert ref.crossed is not None
             if place in ref.places or ref.crossed.size <= self.config.inline_bytes:
                 continue
-            source = next((one for one in ref.places if not one.gone), None)
-            if source is None:
-                raise WorkerLost(ref.handle, "its machine is gone")
-            arrival = max(arrival, self.transfer(source, place, ref.crossed.size) + self.chance.latency())
-            ref.places.append(place)
-        return arrival
+            source = ref.source()
+            arrival = self.transfer(source, place, ref.crossed.size) + self.chance.latency()
+            delivery.moving.append((ref, source))
+            delivery.complete_at = max(delivery.complete_at, arrival)
+        return delivery
 
     def transfer(self, source: Place, target: Place, size: int) -> float:
         """When so many bytes have gone over."""
@@ -159,7 +158,9 @@ class Cluster:
                 self.wait([ref], 1)
             if ref.error is not None:
                 raise ref.error
-        self.sleep(self.bring(refs, self.place()))
+        delivery = self.bring(refs, self.place())
+        self.sleep(delivery.complete_at)
+        delivery.arrive()
         return [ref.value for ref in refs]
 
 
