@@ -127,7 +127,7 @@ class AllReduce(PolicyOptimizer):
                 if len(known) == len(outputs):
                     self._find_the_lost(handles)
                 # Some may have received it, and applied it, before it was lost.
-                self._catch_up(self.evaluators.handles)
+                self._catch_up([sample.handle for sample, _ in shares if self._is_there(sample)])
                 continue
             self.evaluators.expect(applying)
             if not self.evaluators.local_samples:
