@@ -205,6 +205,7 @@ class AllReduce(PolicyOptimizer):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._ledger.set_state(state["ledger"])
+        self._told = self._ledger.progress
         self._rng.bit_generator.state = state["rng"]
         self.evaluators.set_graph_states(state["graphs"])
 
