@@ -76,9 +76,9 @@ def rows_of(batch: Any) -> list[tuple[int, int]]:
     return list(zip(episodes.tolist(), batch["t"].tolist(), strict=True))
 
 
-def evaluator(index: int, spec: Any = None) -> PolicyEvaluator:
-    """One that samples ``ROWS`` rows; its policy's first weights are those of ``spec``."""
-    made = PolicyEvaluator(
+def evaluator(index: int) -> PolicyEvaluator:
+    """One that samples ``ROWS`` rows."""
+    return PolicyEvaluator(
         env=lambda num_envs: Count(num_envs, 5),
         graph=Recording,
         config={"step": 0.01},
@@ -88,7 +88,6 @@ def evaluator(index: int, spec: Any = None) -> PolicyEvaluator:
         index=index,
         observation_filter=MeanStd,
     )
-    return made
 
 
 @dataclass
@@ -99,6 +98,7 @@ class Simulated:
     optimizer_name: str
     count: int = 3
     settings: dict[str, Any] = field(default_factory=dict)
+    timeout_s: float = TIMEOUT_S
     losses: list[tuple[int, str]] = field(default_factory=list)
     #: Of each evaluator's place, the versions that its samples were acted with; of each round, its infos.
     versions: dict[int, list[int]] = field(default_factory=dict)
@@ -110,7 +110,7 @@ class Simulated:
             self.runtime,
             evaluator(0),
             [functools.partial(evaluator, i) for i in range(self.count)],
-            timeout_s=TIMEOUT_S,
+            timeout_s=self.timeout_s,
             on_loss=lambda index, cause: self.losses.append((index, cause)),
         )
         kind = {"multi_gpu": rlcore_sync.MultiGPU, "allreduce": rlcore_sync.AllReduce}[self.optimizer_name]
