@@ -125,7 +125,9 @@ def test_costs_vary_around_their_median() -> None:
 # -- what goes wrong
 
 
-@pytest.mark.parametrize(("fault", "cause"), [(FaultKind.CRASH, "its process died"), (FaultKind.MACHINE, "its machine")])
+@pytest.mark.parametrize(
+    ("fault", "cause"), [(FaultKind.CRASH, "its process died"), (FaultKind.MACHINE, "its machine")]
+)
 def test_a_worker_dies_in_a_call(fault: FaultKind, cause: str) -> None:
     runtime = planned("note", fault, 1)
     worker = runtime.spawn(Counter)
