@@ -13,6 +13,7 @@ module                subject
 ``timeline``          virtual time: what happens next
 ``programs``          the driver and nested drivers, of which one runs at a time
 ``journal``           what has happened, in short
+``prediction``        how fast a cluster would learn, given what things cost
 ===================== ==================================================================================
 """
 

@@ -11,6 +11,13 @@ from rlcore.runtime.sim.chance import Fate
 from rlcore.runtime.sim.network import Place
 
 
+@dataclass(frozen=True)
+class Bulk:
+    """Stands for a value of so many bytes, which it takes the time of and not the memory."""
+
+    size: int
+
+
 class Crossed(NamedTuple):
     """A snapshot: its size in bytes, and whether there is a runtime in it, to drive others with."""
 

@@ -13,7 +13,7 @@ import cloudpickle
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.runtime.ray.sending import name_of, packed
 from rlcore.runtime.sim.actors import Actor
-from rlcore.runtime.sim.calls import Body, Crossed, Delivery, SimRef, method_body
+from rlcore.runtime.sim.calls import Body, Bulk, Crossed, Delivery, SimRef, method_body
 from rlcore.runtime.sim.chance import Chance, Faults
 from rlcore.runtime.sim.config import SimConfig
 from rlcore.runtime.sim.journal import Journal
@@ -117,6 +117,8 @@ class Cluster:
         """A snapshot of ``value``; raises where it cannot be sent."""
         children = self.children
         copied, size = sized_snapshot(value)
+        if isinstance(copied, Bulk):
+            size = copied.size
         return Crossed(copied, size, self.children != children)
 
     def put(self, value: Any) -> SimRef:
@@ -148,8 +150,9 @@ class Cluster:
         return delivery
 
     def transfer(self, source: Place, target: Place, size: int) -> float:
-        """When so many bytes have gone over."""
-        return transfer(source, target, size, self.timeline.now, self.config.bytes_per_s)
+        """When a message of so many bytes has gone over."""
+        bulk_s = size / self.config.bytes_per_s if self.config.bytes_per_s is not None else 0.0
+        return transfer(source, target, self.timeline.now, self.config.message_s + bulk_s)
 
     def values(self, refs: Sequence[SimRef]) -> list[Any]:
         """The values of references, waited for and brought to whoever asks."""

@@ -102,6 +102,8 @@ class SimConfig(RuntimeConfig):
     stragglers: Stragglers = Stragglers()
     #: How long a message is on its way, beside its bytes.
     latency: AnyCost = Cost(seconds=0.0005, spread=0.25)
+    #: How long each message, however small, keeps who sends it and who receives it from the next one.
+    message_s: Seconds = 0.0
     #: What each process can send, and what each can receive; left out, bytes take no time.
     bytes_per_s: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = 1e9
     #: Results up to this size come with the answer; larger ones stay where they are until somebody needs them.

@@ -17,11 +17,10 @@ class Place:
     gone: bool = False
 
 
-def transfer(source: Place, target: Place, size: int, now: float, bytes_per_s: float | None) -> float:
-    """When the last of ``size`` bytes that are sent ``now`` has left ``source`` for ``target``, without latency."""
-    if source is target or bytes_per_s is None:
+def transfer(source: Place, target: Place, now: float, seconds: float) -> float:
+    """When something has left ``source`` for ``target`` that is sent ``now`` and keeps both for so many seconds."""
+    if source is target or not seconds:
         return now
     begin = max(now, source.sends_until, target.receives_until)
-    end = begin + size / bytes_per_s
-    source.sends_until = target.receives_until = end
-    return end
+    source.sends_until = target.receives_until = begin + seconds
+    return begin + seconds
