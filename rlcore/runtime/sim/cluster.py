@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 import cloudpickle
 
 from rlcore.errors import RlcoreError, WorkerLost
-from rlcore.runtime.ray.sending import name_of, packed
+from rlcore.runtime.sending import name_of, packed
 from rlcore.runtime.sim.actors import Actor
 from rlcore.runtime.sim.calls import Body, Bulk, Crossed, Delivery, SimRef, method_body
 from rlcore.runtime.sim.chance import Chance, Faults
