@@ -35,8 +35,8 @@ class SimRef:
         self.settled = False
         self.error: BaseException | None = None
         self.crossed: Crossed | None = None
-        #: Who has the value.
-        self.places: list[Place] = []
+        #: Who has the value, in the order in which they got it.
+        self.places: dict[Place, None] = {}
         self._then: list[Callable[[], None]] = []
 
     def __reduce__(self) -> Any:
@@ -65,7 +65,7 @@ class SimRef:
         """A value that ``place`` has, or the exception to raise."""
         if isinstance(outcome, Crossed):
             self.crossed = outcome
-            self.places.append(place)
+            self.places[place] = None
         else:
             self.error = outcome
         self.settled = True
@@ -88,7 +88,7 @@ class Delivery:
         for ref, source in self.moving:
             if source.gone:
                 raise WorkerLost(ref.handle, "its machine is gone")
-            ref.places.append(self.place)
+            ref.places[self.place] = None
         self.moving = []
 
 

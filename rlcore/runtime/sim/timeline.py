@@ -25,6 +25,8 @@ class Timeline(Generic[Wake]):
         self._chance = chance
         self._numbers = itertools.count()
         self._events: list[tuple[float, float, int, Event[Wake]]] = []
+        #: Whether it has come too far, and has said so.
+        self._told = False
         self.now = 0.0
         #: How many events have happened.
         self.count = 0
@@ -37,14 +39,21 @@ class Timeline(Generic[Wake]):
         """The next event happens. ``RlcoreError`` where there is none, or where the simulation has come too far."""
         if not self._events:
             raise self._error("nothing will ever happen any more, and the driver waits: a program that hangs")
-        time, _, _, event = heapq.heappop(self._events)
-        if self._config.max_seconds is not None and time > self._config.max_seconds:
-            raise self._error(f"it has not ended after {self._config.max_seconds:g} virtual seconds")
-        if self._config.max_events is not None and self.count >= self._config.max_events:
-            raise self._error(f"it has not ended after {self.count} events")
-        self.now = time
+        if not self._told:
+            self._check_bounds(self._events[0][0])
+        self.now, _, _, event = heapq.heappop(self._events)
         self.count += 1
         return event()
+
+    def _check_bounds(self, time: float) -> None:
+        max_seconds, max_events = self._config.max_seconds, self._config.max_events
+        # Once, so that the program can still close what it has open.
+        self._told = True
+        if max_seconds is not None and time > max_seconds:
+            raise self._error(f"it has not ended after {max_seconds:g} virtual seconds")
+        if max_events is not None and self.count >= max_events:
+            raise self._error(f"it has not ended after {max_events} events")
+        self._told = False
 
     def _error(self, what: str) -> RlcoreError:
         return RlcoreError(f"simulation with seed {self._config.seed}, at {self.now:.6g} s: {what}")
