@@ -23,8 +23,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 OPTIMIZERS = sorted(SETTINGS)
 
-#: Calls that a worker may have been sent and not answered: see ``Crew``: a sample, and what it is told around it.
-MOST_IN_FLIGHT = 13
+#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, the last broadcast
+#: and what it is asked then; a replica of allreduce catches up besides. Whatever the number of updates.
+MOST_IN_FLIGHT = {"multi_gpu": 4, "allreduce": 11}
 
 
 def seeds(few: range, many: range) -> list[Any]:
@@ -47,7 +48,7 @@ def test_whatever_fails(optimizer: str, seed: int) -> None:
         assert epochs * (size - result.dropped_rows) <= result.learnt_rows <= epochs * size
         check_replicas(one)
     assert runtime.now() <= sim.time_bound(runtime.faults, STEPS)
-    assert runtime.most_in_flight <= MOST_IN_FLIGHT
+    assert runtime.most_in_flight <= MOST_IN_FLIGHT[optimizer]
     check_rows(one, results)
     check_versions(one)
 
