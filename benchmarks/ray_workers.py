@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -87,8 +87,12 @@ def report(what: str, ours: list[float], bare: list[float] | None = None, unit: 
     print(line, flush=True)
 
 
-def makers() -> EvaluatorMaker:
-    """What makes the evaluators of a run of PPO with a small network."""
+#: A run of PPO with a small network.
+SMALL = {"algorithm": "ppo", "env": "CartPole-v1", "evaluators": {"envs": 8, "fragment": 128}}
+
+
+def makers(settings: Mapping[str, Any] = SMALL) -> EvaluatorMaker:
+    """What makes the evaluators of a run."""
     made: list[EvaluatorMaker] = []
     init = EvaluatorMaker.__init__
 
@@ -98,7 +102,6 @@ def makers() -> EvaluatorMaker:
 
     EvaluatorMaker.__init__ = noting  # type: ignore[method-assign]
     try:
-        settings = {"algorithm": "ppo", "env": "CartPole-v1", "evaluators": {"envs": 8, "fragment": 128}}
         build_parts(resolve(settings), load_hooks([]), {}).close()
     finally:
         EvaluatorMaker.__init__ = init  # type: ignore[method-assign]

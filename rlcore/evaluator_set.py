@@ -244,15 +244,16 @@ class EvaluatorSet:
                     self._filters[policy_id][leaf].set_statistics(own)
         self.local.set_filters(statistics)
         states = self._runtime.put(statistics)
-        self._runtime.get([handle.submit("set_filters", states) for handle in self.handles])
         self._begun_with = {i: [("set_filters", states)] for i in range(len(self.handles))}
+        self.settle([(handle, handle.submit("set_filters", states)) for handle in self.handles])
 
     def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:
         """Makes every evaluator's graphs, and the local one's, what those are that ``states`` come from."""
-        sent = self._runtime.put(states)
-        self._runtime.get([handle.submit("set_graph_states", sent) for handle in self.handles])
+        # Whoever is lost over it is replaced by one like the local one.
         if not self.local_samples:
             self.local.set_graph_states(states)
+        sent = self._runtime.put(states)
+        self.settle([(handle, handle.submit("set_graph_states", sent)) for handle in self.handles])
 
     def metrics(self) -> list[Metrics]:
         """Each evaluator's metrics since the last call; of one that is left out of a round, with its sample."""
@@ -298,9 +299,9 @@ class EvaluatorSet:
         known = state["evaluators"]
         self._crew.lives = state["lives"]
         begun = {i: self._runtime.put(known[str(i)]) for i in range(len(self.handles)) if str(i) in known}
-        self._runtime.get([self.handles[i].submit("set_state", own) for i, own in begun.items()])
         for i, own in begun.items():
             self._begun_with[i].append(("set_state", own))
+        self.settle([(self.handles[i], self.handles[i].submit("set_state", own)) for i, own in begun.items()])
 
     def close(self) -> None:
         """Ends the evaluators, which get a moment to close their environments; may be called twice."""

@@ -16,7 +16,7 @@ from rlcore.trainer import Trainer
 @click.command()
 @click.argument("run", metavar="RUN", type=click.Path(path_type=Path))
 @click.option("--stop", metavar="KEY=VALUE", multiple=True, help="Replaces the stop keys that it names.")
-@click.option("--runtime", metavar="R", help="Another runtime than before: inline, ray ...")
+@click.option("--runtime", metavar="R", help="Another runtime than before: inline, ray, sim ...")
 @click.option("--address", metavar="HOST:PORT", help="The head node of a Ray cluster to run on, or 'auto'.")
 @click.option("--trust", is_flag=True, help="Import the modules that the checkpoint names.")
 def resume(run: Path, stop: tuple[str, ...], runtime: str | None, address: str | None, trust: bool) -> None:

@@ -19,11 +19,17 @@ def snapshot(value: Value) -> Value:
 
     Raises whatever pickling raises, so that what cannot be sent elsewhere is not sent here either.
     """
+    return sized_snapshot(value)[0]
+
+
+def sized_snapshot(value: Value) -> tuple[Value, int]:
+    """The same, and how many bytes would travel."""
     buffers: list[pickle.PickleBuffer] = []
     stream = io.BytesIO()
     _Pickler(stream, protocol=5, buffer_callback=buffers.append).dump(value)
-    copied: Value = pickle.loads(stream.getbuffer(), buffers=[buffer.raw().tobytes() for buffer in buffers])
-    return copied
+    copies = [buffer.raw().tobytes() for buffer in buffers]
+    copied: Value = pickle.loads(stream.getbuffer(), buffers=copies)
+    return copied, stream.tell() + sum(map(len, copies))
 
 
 def as_contiguous(value: Any) -> NDArray[Any] | None:

@@ -78,8 +78,8 @@ def test_without_losses_it_is_as_inline() -> None:
         ({(2, "receive", 0): LOSE}, 12, 0),
         ({(2, "on_progress", 0): LOSE}, 12, ROWS),
         ({(number, "gradients_apart", 3): LOSE for number in range(3)}, 3, 3 * ROWS),
-        # One that takes the place of another is lost as well.
-        ({(1, "gradients_apart", 3): LOSE, (3, "apply_finite", 1): LOSE}, 12, ROWS),
+        # One that takes the place of another is lost as well, when it catches up.
+        ({(1, "gradients_apart", 3): LOSE, (3, "set_graph_states", 1): LOSE}, 12, ROWS),
     ],
 )
 def test_a_step_goes_on_without_those_that_are_lost(plan: Plan, updates: int, dropped: int) -> None:

@@ -9,6 +9,7 @@ from support.workers import Counter
 
 from rlcore.runtime.base import Handle, Runtime
 from rlcore.runtime.inline import InlineRuntime
+from rlcore.runtime.sim import SimRuntime
 
 RAY = pytest.mark.xdist_group("ray")
 
@@ -35,11 +36,13 @@ def ray_runtime(local_ray: str) -> Iterator[Runtime]:
     runtime.close()
 
 
-@pytest.fixture(scope="module", params=["inline", pytest.param("ray", marks=RAY)])
+@pytest.fixture(scope="module", params=["inline", "sim", pytest.param("ray", marks=RAY)])
 def runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     """Each runtime in turn."""
     if request.param == "inline":
         each: Runtime = InlineRuntime()
+    elif request.param == "sim":
+        each = SimRuntime()
     else:
         request.getfixturevalue("local_ray")
         from rlcore.runtime.ray import RayRuntime

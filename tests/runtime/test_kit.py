@@ -1,4 +1,4 @@
-"""Both runtimes of the kernel are held to the rules that the conformance kit has for every runtime."""
+"""All runtimes of the kernel are held to the rules that the conformance kit has for every runtime."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ import pytest
 
 from rlcore.runtime.base import Runtime
 from rlcore.runtime.inline import InlineRuntime
+from rlcore.runtime.sim import SimRuntime
 from rlcore.testing.suites import RuntimeTests
 
 
 class TestInline(RuntimeTests):
     runtime = InlineRuntime
+
+
+class TestSim(RuntimeTests):
+    runtime = SimRuntime
 
 
 def _ray() -> Runtime:

@@ -8,7 +8,6 @@ module                subject
 ``worker``            what runs in the worker's process
 ``handles``           handles and references on the driver's side
 ``failures``          exceptions that cross whole, and losses
-``sending``           what is sent to workers: objects, and what the driver's program has registered
 ``evaluator``         ``PolicyEvaluator.remote``
 ===================== ==================================================================================
 """

@@ -11,7 +11,7 @@ import cloudpickle
 import ray
 
 from rlcore.runtime.ray import session
-from rlcore.runtime.ray.sending import adopt, packed, program
+from rlcore.runtime.sending import adopt, packed, program
 
 if TYPE_CHECKING:
     from rlcore.policy_evaluator import PolicyEvaluator

@@ -13,7 +13,7 @@ from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.runtime.inline import InlineHandle, InlineRef
 from rlcore.runtime.ray.crossing import crossing
 from rlcore.runtime.ray.failures import LOSSES, reason, root
-from rlcore.runtime.ray.sending import explain
+from rlcore.runtime.sending import explain
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,10 @@ from rlcore.runtime.base import Demand, Handle, Resources, Runtime, RuntimeConfi
 from rlcore.runtime.inline import InlineRef
 from rlcore.runtime.ray import session
 from rlcore.runtime.ray.handles import AnyRef, Counted, LocalHandle, RayHandle, RayRef, fetch, put
-from rlcore.runtime.ray.sending import name_of, packed, program
 from rlcore.runtime.ray.session import RayConfig
 from rlcore.runtime.ray.worker import ACTOR
 from rlcore.runtime.reduction import average_counted, in_tree
+from rlcore.runtime.sending import name_of, packed, program
 
 #: Seconds that workers get at the end to close what they have open.
 CLOSING_S = 2.0

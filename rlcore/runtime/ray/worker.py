@@ -12,8 +12,8 @@ import ray
 
 from rlcore.runtime.ray.crossing import crossing
 from rlcore.runtime.ray.failures import Failed
-from rlcore.runtime.ray.sending import adopt
 from rlcore.runtime.reduction import average_counted
+from rlcore.runtime.sending import adopt
 
 
 class Worker:

@@ -22,6 +22,7 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import ROW, GradientOutput, Weights
 from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Handle, Ref, Runtime
+from rlcore.runtime.reduction import FAN_IN
 from rlcore_sync.minibatches import portions
 
 #: By evaluator, the units of its own sample by policy.
@@ -66,7 +67,7 @@ class AllReduce(PolicyOptimizer):
         evaluators.bring_up_with(self._bring_up)
 
     def _bring_up(self, handle: Handle) -> list[Ref]:
-        """What makes a new evaluator a replica like the others."""
+        """What makes an evaluator a replica like the driver's own."""
         return [
             handle.submit("keep_samples", KEPT_SAMPLES),
             handle.submit("set_graph_states", self.graph_states()),
@@ -92,6 +93,7 @@ class AllReduce(PolicyOptimizer):
                     updates, learnt_rows = updates + 1, learnt_rows + output.count
                     if output.stop:
                         stopped.add(policy_id)
+        self._catch_up([one for one in self.evaluators.handles if all(one is not sample.handle for sample in samples)])
         learnt = now()
         self.evaluators.broadcast({}, self._ledger.progress)
         skipped = self._ledger.skipped - skipped
@@ -110,35 +112,43 @@ class AllReduce(PolicyOptimizer):
 
         All its calls are sent at once, and it does not wait for the replicas to apply what they are sent. A replica
         that is lost takes its sample with it, and the others make the update; ``{}`` where none of them has a sample.
+        Whoever takes its place has none either, and catches up when all is learnt.
         """
         while shares := [pair for pair in zip(samples, minibatch, strict=True) if self._is_there(pair[0])]:
             handles = [sample.handle for sample, _ in shares]
             calls = [s.handle.submit("gradients_apart", s.info.number, units, returns=3) for s, units in shares]
             mean_ref = self.runtime.reduce([gradients for _, gradients, _ in calls], [count for *_, count in calls])
-            replicas = self.evaluators.handles
-            applying = [(handle, handle.submit("apply_finite", mean_ref)) for handle in replicas]
+            applying = [(handle, handle.submit("apply_finite", mean_ref)) for handle in handles]
             outputs = self.evaluators.settle([(handle, out) for handle, (out, *_) in zip(handles, calls, strict=True)])
             known = [output for output in outputs if output is not LOST]
             try:
                 mean = self.evaluators.result(mean_ref)
             except WorkerLost:
-                # Nobody has applied anything, as there is nothing to apply.
                 if len(known) == len(outputs):
                     self._find_the_lost(handles)
+                # Some may have received it, and applied it, before it was lost.
+                self._catch_up([sample.handle for sample, _ in shares if self._is_there(sample)])
                 continue
-            # Whoever was replaced meanwhile begins before this update.
-            late = [handle for handle in self.evaluators.handles if handle not in replicas]
-            self.evaluators.expect([*applying, *((handle, handle.submit("apply_finite", mean_ref)) for handle in late)])
+            self.evaluators.expect(applying)
             if not self.evaluators.local_samples:
                 self.local.apply_finite(mean)
             return self._note(known, mean)
         return {}
 
     def _find_the_lost(self, handles: Sequence[Handle]) -> None:
-        """Has those replaced that were lost while they averaged. ``WorkerLost`` where all of them are there."""
-        answers = self.evaluators.settle([(handle, handle.submit("keep_samples", KEPT_SAMPLES)) for handle in handles])
-        if LOST not in answers:
-            raise WorkerLost("of the evaluators", "an average of gradients was lost, and none of those who made it")
+        """Has those replaced that were lost while they averaged. ``WorkerLost`` where all of them are there.
+
+        First those that average for others, who wait for them in vain and would count as lost as well.
+        """
+        averaging = handles[::FAN_IN]
+        for some in (averaging, [handle for handle in handles if handle not in averaging]):
+            if LOST in self.evaluators.settle([(one, one.submit("keep_samples", KEPT_SAMPLES)) for one in some]):
+                return
+        raise WorkerLost("of the evaluators", "an average of gradients was lost, and none of those who made it")
+
+    def _catch_up(self, handles: Sequence[Handle]) -> None:
+        """Makes evaluators the replicas that they should be by now."""
+        self.evaluators.expect([(handle, ref) for handle in handles for ref in self._bring_up(handle)])
 
     def _note(self, outputs: list[dict[str, GradientOutput]], mean: dict[str, Weights]) -> dict[str, GradientOutput]:
         merged = {name: _merged([output[name] for output in outputs if name in output]) for name in mean}
@@ -195,6 +205,7 @@ class AllReduce(PolicyOptimizer):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._ledger.set_state(state["ledger"])
+        self._told = self._ledger.progress
         self._rng.bit_generator.state = state["rng"]
         self.evaluators.set_graph_states(state["graphs"])
 
