@@ -133,7 +133,7 @@ class StragglerCrew(Crew):
         """How many samples more the round waits for."""
         if any(self._must_come()):
             return len(self._must_come())
-        over = self._rule.timeout_s is not None and self._runtime.now() - started >= self._rule.timeout_s
+        over = self._runtime.now() >= self._deadline(started)
         return max(0, (1 if over else self._rule.enough(len(self._members))) - len(answers))
 
     def _must_come(self) -> list[Ref]:
@@ -142,14 +142,21 @@ class StragglerCrew(Crew):
     def _wait(self, answers: Mapping[int, Answer], started: float) -> None:
         """Until there are as many as lack, the deadline passes or somebody's time is over."""
         now = self._runtime.now()
-        ends = [asked.since + self._limit(self._members[index]) for index, asked in self._asked.items()]
-        deadline = started + (self._rule.timeout_s if self._rule.timeout_s is not None else math.inf)
+        ends, deadline = [self._time_out(index) for index in self._asked], self._deadline(started)
         awaited = self._must_come()
         if not awaited:
             awaited = [asked.results[0] for asked in self._asked.values()]
             ends += [deadline] if deadline > now else []
         self._runtime.wait(awaited, self._lacking(answers, started), max(0.0, min(ends) - now))
         self._look()
+
+    # Whoever waits until then and whoever asks whether it is past compare the same number: differences are rounded.
+
+    def _deadline(self, started: float) -> float:
+        return started + (math.inf if self._rule.timeout_s is None else self._rule.timeout_s)
+
+    def _time_out(self, index: int) -> float:
+        return self._asked[index].since + self._limit(self._members[index])
 
     def _ready(self) -> list[Member]:
         refs = [asked.results[0] for asked in self._asked.values()]
@@ -158,11 +165,10 @@ class StragglerCrew(Crew):
 
     def _replace_hanging(self) -> None:
         now = self._runtime.now()
-        for index, asked in list(self._asked.items()):
-            member = self._members[index]
-            limit = self._limit(member)
-            if now - asked.since >= limit:
-                self._replace(member, WorkerLost(member.handle, no_answer(limit)))
+        for index in list(self._asked):
+            if now >= self._time_out(index):
+                member = self._members[index]
+                self._replace(member, WorkerLost(member.handle, no_answer(self._limit(member))))
 
     def _replace(self, member: Member, error: Exception) -> None:
         self._asked.pop(member.index, None)

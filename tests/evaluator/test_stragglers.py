@@ -163,6 +163,17 @@ def test_a_straggler_that_is_lost_is_replaced_and_its_sample_never_used(trouble:
     assert [len(batch) for batch in one.batches[-3:]] == [32] * 3
 
 
+def test_whoever_hangs_is_replaced_at_whatever_time_it_began() -> None:
+    """Sums and differences of times are rounded."""
+    rng = np.random.default_rng(0)
+    for timeout_s, deadline, began in rng.uniform(0.1, 1000.0, (50, 3)):
+        one = Rounds(RoundRule(0.75, deadline, 1), EQUAL, {(SLOWEST, "sample_counted", 1): HANG}, timeout_s)
+        one.run(1)
+        one.runtime.time = began
+        one.run(3)
+        assert len(one.losses) == 1
+
+
 def test_statistics_of_filters_are_of_what_was_used() -> None:
     one = Rounds(RoundRule(fraction=0.75), slow({SLOWEST: 3.5}))
     one.run(7)
