@@ -375,6 +375,13 @@ def test_a_seed_replays_in_another_process() -> None:
         assert done.stdout.strip() == str(stories), done.stderr
 
 
+def test_a_seed_replays_whatever_was_simulated_before() -> None:
+    before = story(5)
+    for _ in range(300):
+        SimRuntime()
+    assert story(5) == before
+
+
 def test_the_journal_tells_what_has_happened() -> None:
     runtime = SimRuntime(exact())
     runtime.get(runtime.spawn(Counter).submit("note", 1))
