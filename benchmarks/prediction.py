@@ -63,9 +63,7 @@ def measure(runtime: Runtime) -> MeasuredCosts:
     sampler = runtime.spawn(lambda: Worker(lambda: maker.sampler(0)))
     times, env_steps, size = runtime.get(sampler.submit("time_samples", ITERATIONS))
     times = times[2:]
-    alone = statistics.median(
-        ray_workers.seconds(lambda: runtime.get(sampler.submit("take"))) for _ in range(CALLS)
-    )
+    alone = statistics.median(ray_workers.seconds(lambda: runtime.get(sampler.submit("take"))) for _ in range(CALLS))
     many = statistics.median(
         ray_workers.seconds(lambda: runtime.get([sampler.submit("take") for _ in range(CALLS)])) for _ in range(5)
     )
@@ -127,7 +125,8 @@ def main() -> None:
     runtime = RayRuntime(RayConfig(cpus=max(cores, 2)))
     costs = measure(runtime)
     print(costs)
-    print(f"{'evaluators':>10}{'predicted/s':>13}{'sample_s':>10}{'learn_s':>9}{'real/s':>11}{'sample_s':>10}{'learn_s':>9}")
+    seconds = f"{'sample_s':>10}{'learn_s':>9}"
+    print(f"{'evaluators':>10}{'predicted/s':>13}{seconds}{'real/s':>11}{seconds}")
     for count in PREDICTED:
         found = predict(costs, count)
         line = f"{count:>10}{found.env_steps_per_s:>13,.0f}{found.sample_s:>10.4f}{found.learn_s:>9.4f}"

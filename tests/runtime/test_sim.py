@@ -244,9 +244,9 @@ class Top:
         found: list[Any] = self.runtime.get(refs)
         return found
 
-    def fail(self) -> None:
+    def fail(self, error: BaseException) -> None:
         self.go(1)
-        raise KeyError("boom")
+        raise error
 
 
 def test_three_levels_deep() -> None:
@@ -255,7 +255,7 @@ def test_three_levels_deep() -> None:
     assert runtime.get([top.submit("go", 3) for top in tops]) == [[0.0] * 6] * 2
     assert runtime.now() == 3.0
     with pytest.raises(KeyError, match="boom"):
-        runtime.get(tops[0].submit("fail"))
+        runtime.get(tops[0].submit("fail", KeyError("boom")))
     under_way = tops[1].submit("go", 5)
     runtime.wait([under_way], 1, 1.5)
     below = tops[1].worker.drivers
@@ -275,6 +275,15 @@ def test_a_nested_driver_that_hangs_is_the_drivers_error() -> None:
     with pytest.raises(RlcoreError, match="nothing will ever happen"):
         runtime.get(driver.submit("call", "sleep", 0.0))
     runtime.close()
+
+
+def test_a_nested_driver_that_exits_takes_the_driver_with_it() -> None:
+    runtime = SimRuntime(exact(costs={"start": 0.0}))
+    top = runtime.spawn(functools.partial(Top, runtime.child()))
+    with pytest.raises(SystemExit):
+        runtime.get(top.submit("fail", SystemExit(3)))
+    runtime.close()
+    assert not [one for one in threading.enumerate() if one.name.endswith("(_live)")]
 
 
 class Smuggler:
@@ -364,6 +373,13 @@ def test_a_seed_replays_in_another_process() -> None:
             text=True,
         )
         assert done.stdout.strip() == str(stories), done.stderr
+
+
+def test_a_seed_replays_whatever_was_simulated_before() -> None:
+    before = story(5)
+    for _ in range(300):
+        SimRuntime()
+    assert story(5) == before
 
 
 def test_the_journal_tells_what_has_happened() -> None:

@@ -32,7 +32,7 @@ def settings(seed: int) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("seed", [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 300))])
+@pytest.mark.parametrize("seed", [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 300))])
 def test_every_sample_is_handed_to_both(seed: int) -> None:
     losses: list[int] = []
 

@@ -22,8 +22,9 @@ from rlcore.runtime.sim.programs import Program, Programs
 from rlcore.runtime.sim.timeline import Timeline
 from rlcore.runtime.snapshot import sized_snapshot
 
-# Handles and children that have been pickled find their way back to their cluster by its number.
-_clusters: WeakValueDictionary[int, Cluster] = WeakValueDictionary()
+# Handles and children that have been pickled find their way back to their cluster by its key, which is always of the
+# same length: what is sent takes time by its size.
+_clusters: WeakValueDictionary[str, Cluster] = WeakValueDictionary()
 _numbers = itertools.count()
 
 
@@ -37,7 +38,7 @@ class Cluster:
         self.timeline: Timeline[Program] = Timeline(config, Chance(config, 1, self.faults))
         self.programs = Programs(self.timeline, Place("driver"))
         self.journal = Journal()
-        self.key = next(_numbers)
+        self.key = f"{next(_numbers):020d}"
         _clusters[self.key] = self
         #: How often a runtime was among what has crossed.
         self.children = 0
@@ -90,7 +91,8 @@ class Cluster:
         number = next(self._spawned)
         handle = SimHandle(self, number, name)
         spawner = self._actors.get(self.place())
-        actor = handle.actor = Actor(self, number, handle, Crossed(copied, len(data), self.children != children))
+        # Its size would be that of the paths of this machine and of this program's code: it takes no time.
+        actor = handle.actor = Actor(self, number, handle, Crossed(copied, 0, self.children != children))
         self._actors[actor.place] = actor
         self._handles[number] = handle
         if spawner is not None:
@@ -204,12 +206,12 @@ class SimHandle:
         return self.actor.send(method, body, given, returns, self._cluster.place())
 
 
-def _known_handle(key: int, number: int) -> SimHandle:
+def _known_handle(key: str, number: int) -> SimHandle:
     return cluster_of(key).handle(number)
 
 
-def cluster_of(key: int) -> Cluster:
-    """The simulation of that number. ``RlcoreError`` where it is over, or of another process."""
+def cluster_of(key: str) -> Cluster:
+    """The simulation of that key. ``RlcoreError`` where it is over, or of another process."""
     found = _clusters.get(key)
     if found is None:
         raise RlcoreError("the simulation that this belongs to is over, or that of another process")

@@ -6,7 +6,6 @@ caller's own thread, each call of a nested driver in a thread of its own, and at
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from typing import Protocol
@@ -153,8 +152,7 @@ class Programs:
             if program is self.root:
                 program.waits = None
                 raise
-            self._failure, woken = error, self.root
-            self.root.waits = None
+            woken = self._failed(error)
         if woken is program:
             return
         self.current = woken
@@ -162,11 +160,27 @@ class Programs:
         if program is not None:
             program.baton.acquire()
 
+    def _failed(self, error: BaseException) -> Program:
+        """The driver goes on, and raises ``error``."""
+        self._failure = error
+        self.root.waits = None
+        return self.root
+
     def _live(self, program: Program, body: Callable[[], None]) -> None:
         program.baton.acquire()
-        if not program.ended:
-            with contextlib.suppress(Ended):
+        error: BaseException | None = None
+        try:
+            if not program.ended:
                 body()
+        except Ended:
+            pass
+        except BaseException as raised:  # such as SystemExit, which would end this thread alone
+            error = raised
         self._nested.discard(program)
-        if not self._closing:
+        if self._closing:
+            return
+        if error is None:
             self._run(None)
+        else:
+            self.current = self._failed(error)
+            self.root.baton.release()

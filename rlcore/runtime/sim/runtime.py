@@ -167,7 +167,7 @@ class ChildRuntime(SimRuntime):
         self._handles = []
 
 
-def _child_of(key: int) -> ChildRuntime:
+def _child_of(key: str) -> ChildRuntime:
     cluster = cluster_of(key)
     cluster.children += 1
     return ChildRuntime(cluster)
