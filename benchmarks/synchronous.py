@@ -40,7 +40,7 @@ class Shapes(gymnasium.Env[Any, Any]):
         return self._seen[self._t % 64], float(action[0]), False, self._t == 200, {}
 
 
-def trainer(optimizer: str, runtime: str, options: argparse.Namespace) -> Trainer:
+def trainer(optimizer: str, runtime: Any, options: argparse.Namespace) -> Trainer:
     return Trainer(
         {
             "algorithm": "ppo",
@@ -63,8 +63,10 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=4, help="(default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="turns (default: %(default)s)")
     options = parser.parse_args()
-    pairs = [(optimizer, runtime) for runtime in ("inline", "ray") for optimizer in ("allreduce", "multi_gpu")]
-    trainers = {pair: trainer(*pair, options) for pair in pairs}
+    # The evaluators of both are there at the same time, and half of them at work.
+    settings: dict[str, Any] = {"inline": "inline", "ray": {"name": "ray", "cpus": 2 * options.evaluators}}
+    pairs = [(optimizer, runtime) for runtime in settings for optimizer in ("allreduce", "multi_gpu")]
+    trainers = {(optimizer, runtime): trainer(optimizer, settings[runtime], options) for optimizer, runtime in pairs}
     learnt: dict[Any, list[float]] = {pair: [] for pair in pairs}
     sampled: dict[Any, list[float]] = {pair: [] for pair in pairs}
     for own in trainers.values():
