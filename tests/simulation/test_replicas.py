@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from support import simulated as sim
 
+from rlcore.runtime.reduction import FAN_IN
 from rlcore.runtime.sim import Cost, FaultKind, PlannedFault, SimConfig
 
 EPOCHS = 2
@@ -45,10 +46,10 @@ def test_a_replica_that_starts_is_not_sent_one_update_after_the_other() -> None:
 
 @pytest.mark.parametrize("fault", [FaultKind.HANG, FaultKind.REQUEST, FaultKind.ANSWER])
 @pytest.mark.parametrize("count", [3, 10])
-def test_who_hangs_while_it_averages_takes_no_others_with_it(fault: FaultKind, count: int) -> None:
+def test_who_hangs_while_it_averages_takes_no_others_with_it_than_those_who_average(fault: FaultKind, count: int) -> None:
     one = allreduce(planned("average", fault, call=1), count=count)
     result = one.optimizer.step()
-    makers = -(-count // 8)
+    makers = -(-count // FAN_IN)
     assert len(one.losses) <= makers and one.losses[0][0] == 0
     assert result.dropped_rows == len(one.losses) * sim.ROWS
     assert weights_of(one) == [one.weights()] * count
