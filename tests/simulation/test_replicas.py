@@ -46,7 +46,7 @@ def test_a_replica_that_starts_is_not_sent_one_update_after_the_other() -> None:
 
 @pytest.mark.parametrize("fault", [FaultKind.HANG, FaultKind.REQUEST, FaultKind.ANSWER])
 @pytest.mark.parametrize("count", [3, 10])
-def test_who_hangs_while_it_averages_takes_no_others_with_it_than_those_who_average(fault: FaultKind, count: int) -> None:
+def test_who_hangs_while_it_averages_takes_none_but_those_who_average(fault: FaultKind, count: int) -> None:
     one = allreduce(planned("average", fault, call=1), count=count)
     result = one.optimizer.step()
     makers = -(-count // FAN_IN)
