@@ -108,6 +108,13 @@ def test_names_that_mean_something_else_cannot_be_registered(name):
         register("env", name)
 
 
+@pytest.fixture(autouse=True)
+def nothing_but_gymnasiums_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Packages register ids when they are imported, as other tests of this process may have had them."""
+    for spec in registrations().gym_specs:
+        monkeypatch.delitem(gymnasium.registry, spec.id)
+
+
 @pytest.fixture
 def gym_id() -> Iterator[str]:
     class Local(gymnasium.Env):
