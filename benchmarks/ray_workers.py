@@ -96,6 +96,7 @@ def makers(settings: Mapping[str, Any] = SMALL) -> EvaluatorMaker:
     made: list[EvaluatorMaker] = []
     init = EvaluatorMaker.__init__
 
+    # The parts of a run keep their maker to themselves, and it is what its workers are made of.
     def noting(self: EvaluatorMaker, *arguments: Any) -> None:
         init(self, *arguments)
         made.append(self)

@@ -146,8 +146,8 @@ def _changed(old: Frame, new: Frame) -> tuple[int, int, Frame]:
 _FRUGAL = ["-threads", "1", "-preset", "ultrafast"]
 
 
-class H264(VideoFile):
-    """MP4, encoded by the ffmpeg that comes with imageio-ffmpeg."""
+class MP4(VideoFile):
+    """MP4 by an encoder that is opened with the first frame, which shows the size."""
 
     suffix = ".mp4"
 
@@ -155,6 +155,14 @@ class H264(VideoFile):
         super().__init__(path)
         self._speed = frames_per_second
         self._encoder: Any = None
+
+    def _abandon(self) -> None:
+        if self._encoder is not None:
+            self._complete()
+
+
+class H264(MP4):
+    """Encoded by the ffmpeg that comes with imageio-ffmpeg."""
 
     def _write(self, frame: Frame) -> None:
         even = _even(frame)
@@ -174,20 +182,9 @@ class H264(VideoFile):
     def _complete(self) -> None:
         self._encoder.close()
 
-    def _abandon(self) -> None:
-        if self._encoder is not None:
-            self._encoder.close()
 
-
-class MPEG4(VideoFile):
-    """MP4, encoded by OpenCV."""
-
-    suffix = ".mp4"
-
-    def __init__(self, path: Path, frames_per_second: float = 30.0) -> None:
-        super().__init__(path)
-        self._speed = frames_per_second
-        self._encoder: Any = None
+class MPEG4(MP4):
+    """Encoded by OpenCV."""
 
     def _write(self, frame: Frame) -> None:
         even = _even(frame)
@@ -203,10 +200,6 @@ class MPEG4(VideoFile):
 
     def _complete(self) -> None:
         self._encoder.release()
-
-    def _abandon(self) -> None:
-        if self._encoder is not None:
-            self._encoder.release()
 
 
 def _even(frame: Frame) -> Frame:

@@ -48,13 +48,13 @@ class NativeCartPole(LockstepEnv):
         for slot in slots.tolist():
             env.state[:, slot] = self._generators[slot].uniform(low=env.low, high=env.high, size=(4,))
         env.steps[slots] = 0
-        self._board.obs[slots] = env.state.T[slots]  # type: ignore[index]
+        self._board.obs[slots] = env.state.T[slots]  # type: ignore[index]  # one array, as of every Box
 
     def _advance(self, actions: Columns, timeout: float | None) -> Columns:
         board, env = self._board, self._env
         env.prev_done[:] = False  # so that it resets none
         obs, reward, board.terminated[:], board.truncated[:], _ = env.step(actions)
-        board.obs[...] = obs  # type: ignore[index]
+        board.obs[...] = obs  # type: ignore[index]  # one array, as of every Box
         np.add(reward, 0.0, out=board.reward)  # no negative zeros
         np.logical_or(board.terminated, board.truncated, out=board.over)
         np.copyto(board.first, board.over)
@@ -105,7 +105,7 @@ class NativeCartPole(LockstepEnv):
         env.steps[:kept] = state["steps"][:kept]
         for slot in range(kept):
             self._generators[slot].bit_generator.state = state["generators"][str(slot)]
-        self._board.obs[...] = env.state.T  # type: ignore[index]
+        self._board.obs[...] = env.state.T  # type: ignore[index]  # one array, as of every Box
 
     # -- the rest
 

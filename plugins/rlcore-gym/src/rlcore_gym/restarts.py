@@ -38,6 +38,7 @@ class Restarts:
                 f"{first}\nbegan anew {MOST} times and failed again before an episode came to its end"
             ) from (first.__cause__ or first)
         self._in_a_row[list(slots)] += 1
+        # What made it fail, a server or a disk, may need a moment to be there again.
         time.sleep(PAUSE * 2**count)
 
     def ended(self, slots: Sequence[int]) -> None:

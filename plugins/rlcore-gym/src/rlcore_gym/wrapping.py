@@ -57,10 +57,10 @@ class WrapperSettings:
         if not isinstance(self.wrapper, str):
             return self.wrapper
         if self.imports is not None:
-            found = registry.import_object(self.wrapper)
+            found: Wrapper = registry.import_object(self.wrapper)
             if not callable(found):
                 raise ConfigError(f"env_settings.wrappers: '{self.wrapper}' is a {type(found).__name__}, no wrapper")
-            return found  # type: ignore[no-any-return]
+            return found
         known = gymnasium.wrappers.__all__
         if self.wrapper not in known or self.wrapper == "vector":
             hint = did_you_mean(self.wrapper, known)

@@ -73,8 +73,7 @@ class CustomModel(Model):
         self._whole = {
             name: tensor.clone() for name, tensor in self._module.named_buffers() if not tensor.is_floating_point()
         }
-        self._state = self._initial(1)
-        self.recurrent = bool(self._state)
+        self.recurrent = bool(self._initial(1))
         width, own_values = self._trial()
         self.values_while_acting = value
         distribution = distribution_for(action_space, squash)

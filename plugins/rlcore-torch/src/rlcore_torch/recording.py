@@ -43,7 +43,7 @@ _UNREPEATABLE = {torch.Tag.nondeterministic_seeded, torch.Tag.dynamic_output_sha
 _PLAIN = (bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
-class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has no types here
     """Notes what runs in its context; ``replay`` makes a function of it.
 
     The recording holds for inputs of the same shapes, dtypes and devices. Tensors that are neither inputs nor computed
@@ -51,7 +51,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """
 
     def __init__(self, inputs: Sequence[Tensor]) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
+        super().__init__()  # type: ignore[no-untyped-call]  # nor here
         self._graph = Graph()
         self._nodes: dict[int, Node] = {}
         self._seen: list[Tensor] = []  # kept alive, so that no id is used twice
@@ -100,7 +100,8 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             found: Node = args[0]
             return found
         if func is torch.ops.aten.t.default and args[0].target is torch.t:
-            return args[0].args[0]  # type: ignore[no-any-return]
+            untransposed: Node = args[0].args[0]
+            return untransposed
         name, _, _ = func.name().partition(".")
         if name in _METHODS:
             return self._graph.call_method(_METHODS[name], args, kwargs)
