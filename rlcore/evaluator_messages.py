@@ -10,11 +10,30 @@ from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import FilterDelta
 
 
+@dataclass
+class Metrics:
+    """What happened in one evaluator since it was last asked.
+
+    Finished episodes, slots that had to begin anew when a state was restored, and environment steps that were asked for
+    and came to nothing because an environment had to begin anew.
+    """
+
+    episodes: list[Episode] = field(default_factory=list)
+    restarts: list[int] = field(default_factory=list)
+    lost_steps: int = 0
+
+    def add(self, later: Metrics) -> None:
+        """What happened since."""
+        self.episodes += later.episodes
+        self.restarts += later.restarts
+        self.lost_steps += later.lost_steps
+
+
 class SampleInfo(NamedTuple):
     """What a sample holds, small enough to fetch without it.
 
     ``number`` counts the evaluator's samples from 0, ``version`` is that of the weights that acted, ``filters`` what
-    the observation filters have seen.
+    the observation filters have seen, ``metrics`` what has happened since the sample before.
     """
 
     number: int
@@ -23,6 +42,7 @@ class SampleInfo(NamedTuple):
     pieces: dict[str, int]
     version: int
     filters: dict[str, dict[str, FilterDelta]]
+    metrics: Metrics
 
 
 class Update(NamedTuple):
@@ -36,16 +56,3 @@ class Update(NamedTuple):
     version: int
     progress: dict[str, Progress]
     filters: dict[str, dict[str, Any]]
-
-
-@dataclass
-class Metrics:
-    """What happened in one evaluator since it was last asked.
-
-    Finished episodes, slots that had to begin anew when a state was restored, and environment steps that were asked for
-    and came to nothing because an environment had to begin anew.
-    """
-
-    episodes: list[Episode] = field(default_factory=list)
-    restarts: list[int] = field(default_factory=list)
-    lost_steps: int = 0

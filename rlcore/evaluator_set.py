@@ -121,6 +121,7 @@ class EvaluatorSet:
         self._for_newcomers: list[Callable[[Handle], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
         self.env_steps = 0
+        self._metrics = [Metrics() for _ in members]
 
     @property
     def handles(self) -> list[Handle]:
@@ -138,7 +139,7 @@ class EvaluatorSet:
         samples = []
         for handle, info, (batch,), index, late in self._crew.sample("sample_counted", returns=2):
             samples.append(Sample(handle, info, batch, index))
-            self._count(info)
+            self._count(index, info)
             if self._report is not None:
                 self._report.note(index, sum(info.rows.values()), late > 0, self._version - info.version)
         for reader in self._readers:
@@ -167,14 +168,15 @@ class EvaluatorSet:
                 self.env_steps -= info.env_steps
                 again = self._crew.sample_again(sample.index, "sample_counted", returns=2)
                 info, (batch,) = again.value, again.others
-                self._count(info)
+                self._count(sample.index, info)
             else:
                 return found
         found = self._runtime.get(batch)
         return found
 
-    def _count(self, info: SampleInfo) -> None:
+    def _count(self, index: int, info: SampleInfo) -> None:
         self.env_steps += info.env_steps
+        self._metrics[index].add(info.metrics)
         for policy_id, leaves in info.filters.items():
             for leaf, delta in leaves.items():
                 self._filters[policy_id][leaf].apply(delta)
@@ -256,9 +258,9 @@ class EvaluatorSet:
         self.settle([(handle, handle.submit("set_graph_states", sent)) for handle in self.handles])
 
     def metrics(self) -> list[Metrics]:
-        """Each evaluator's metrics since the last call; of one that is left out of a round, with its sample."""
-        answers = self._crew.ask_idle("metrics")
-        return [answers.get(i, Metrics()) for i in range(len(self.handles))]
+        """What came with each evaluator's samples since the last call."""
+        found, self._metrics = self._metrics, [Metrics() for _ in self._metrics]
+        return found
 
     def straggler_row(self) -> dict[str, Any]:
         """What leaving out the slowest has done since the last call, for the row of an iteration.
@@ -287,8 +289,11 @@ class EvaluatorSet:
         """The evaluators in a state whose environments cannot be saved: their episodes begin anew."""
         return [int(i) for i, own in state["evaluators"].items() if own["env"] is None]
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree. With another number of evaluators, those without a state begin anew."""
+    def set_state(self, state: dict[str, Any]) -> dict[int, list[int]]:
+        """Goes on from ``get_state``'s tree. With another number of evaluators, those without a state begin anew.
+
+        Gives the slots whose environments could not be restored and begin anew, by evaluator.
+        """
         self._version = int(state["version"])
         self.env_steps = int(state["env_steps"])
         self._updates.clear()
@@ -302,6 +307,8 @@ class EvaluatorSet:
         for i, own in begun.items():
             self._begun_with[i].append(("set_state", own))
         self.settle([(self.handles[i], self.handles[i].submit("set_state", own)) for i, own in begun.items()])
+        metrics = self._crew.ask("metrics")
+        return {i: metrics[i].restarts for i in begun if metrics[i].restarts}
 
     def close(self) -> None:
         """Ends the evaluators, which get a moment to close their environments; may be called twice."""

@@ -158,6 +158,7 @@ class PolicyEvaluator:
             pieces={name: part.pieces for name, part in units},
             version=max(role.version for role in self._roles.values()),
             filters=self.take_filter_deltas(),
+            metrics=self.metrics(),
         )
         self._recent.add(self._samples, batch)
         self._samples += 1

@@ -297,10 +297,9 @@ class Trainer:
         self._stop.set_state(state["stop"])
         for i, optimizer in enumerate(self.optimizers):
             optimizer.set_state(state["optimizers"][str(i)])
-        evaluators.set_state(saved.evaluators_state())
+        self.restarts = evaluators.set_state(saved.evaluators_state())
         if saved.evaluators_changed:
             evaluators.broadcast(self.weights(), {})
-        self.restarts = {i: metrics.restarts for i, metrics in enumerate(evaluators.metrics()) if metrics.restarts}
         if saved.run_folder is not None:
             self._output = RunOutput.reopen(saved.run_folder, self.counters.iteration, self.config, self._hooks)
             self._saved_sha256 = self.weights_sha256()

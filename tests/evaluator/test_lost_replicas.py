@@ -88,7 +88,7 @@ def test_a_step_goes_on_without_those_that_are_lost(plan: Plan, updates: int, dr
     for _ in range(3):
         results.append(optimizer.step())
         # Whoever is lost unseen is replaced when it is next asked.
-        optimizer.evaluators.metrics()
+        optimizer.evaluators.get_state()
         assert_replicas_are_equal(optimizer)
     assert [result.env_steps for result in results] == [3 * ROWS] * 3
     assert (results[0].updates, results[0].dropped_rows) == (updates, dropped)

@@ -26,7 +26,7 @@ def planned(method: str, fault: FaultKind, call: int = 0, worker: int = 0, **oth
 
 def weights_of(one: sim.Simulated) -> list[list[float]]:
     """Of every replica."""
-    one.set.metrics()
+    one.set.get_state()
     handles: list[Any] = one.set.handles
     return [handle.worker.graph("default").get_weights()["w"].tolist() for handle in handles]
 

@@ -35,14 +35,14 @@ def test_evaluators_that_are_lost_while_a_state_is_restored_are_replaced(
     one.set.set_state(states["set"])
     one.optimizer.set_state(states["optimizer"])
     if method == "set_graph_states":
-        one.set.metrics()
+        one.set.get_state()
         new: Any = one.set.handles[1]
         assert new.worker.graph("default").progress[-1].env_steps == 2 * one.count * sim.ROWS
     assert one.optimizer.step().env_steps == one.count * sim.ROWS
     assert [place for place, _ in one.losses] == [1]
     assert one.set.env_steps == 3 * one.count * sim.ROWS
     assert [versions[0] for versions in one.versions.values()] == [2] * one.count
-    one.set.metrics()
+    one.set.get_state()
     for handle in one.set.handles:
         worker: Any = handle.worker  # type: ignore[attr-defined]
         assert worker.get_weights()["default"]["w"].tolist() == one.weights()

@@ -54,7 +54,7 @@ def test_a_run_goes_on_through_faults_and_from_its_checkpoint(optimizer: str, tm
         "name": "sim",
         "seed": 4,
         "rates": {"crash": 0.05, "answer": 0.05, "limit": 2},
-        "plan": [{"worker": 1, "method": "metrics", "call": 1, "fault": "hang"}],
+        "plan": [{"worker": 1, "method": "receive", "call": 1, "fault": "hang"}],
         "max_seconds": 1e5,
     }
     changes = {"optimizer__name": optimizer, "evaluators__count": 3, "stop__iteration": 6}

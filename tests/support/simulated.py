@@ -149,7 +149,7 @@ def run(one: Simulated, steps: int) -> Iterable[StepResult]:
     for _ in range(steps):
         try:
             result = one.optimizer.step()
-            one.set.metrics()
+            one.set.get_state()
         except (WorkerLost, SimulatedError) as error:
             # What a loss raises is the program's fault and not the worker's.
             if any(f"in {method} of" in str(error) for method in ("gradients_apart", "average")):
