@@ -95,6 +95,11 @@ class Crew:
         return [member.handle for member in self._members]
 
     @property
+    def members(self) -> Sequence[Member]:
+        """The places, in their order."""
+        return self._members
+
+    @property
     def lives(self) -> list[int]:
         """How often each place was filled anew."""
         return [member.life for member in self._members]
@@ -114,10 +119,12 @@ class Crew:
         """Everyone's sample, of so many results: a worker that gives them is in order."""
         answers = self._ask(method, (), returns, self._members)
         for member in self._members:
-            self._note_sample(member)
+            self.note_sample(member)
         return answers
 
-    def _note_sample(self, member: Member) -> None:
+    def note_sample(self, member: Member) -> None:
+        """The worker has given a sample, or done something like that, and is in order."""
+        member.answered = True
         member.samples += 1
         if member.samples > 1:
             member.failures, member.first_failure = 0, None
@@ -125,6 +132,11 @@ class Crew:
     def sample_again(self, index: int, method: str, returns: int) -> Answer:
         """Another sample of one place."""
         return self._ask(method, (), returns, [self._members[index]])[0]
+
+    def tell_one(self, index: int, method: str, *args: Any) -> None:
+        """Calls the worker of one place and does not wait for it."""
+        handle = self._members[index].handle
+        self.expect([(handle, handle.submit(method, *args))])
 
     def tell(self, method: str, *args: Any) -> None:
         """Calls everyone and waits for nobody; whoever fails in it is replaced when next asked."""
@@ -145,12 +157,12 @@ class Crew:
         waiting = asked
         while waiting:
             results = {member: _submit(member.handle, method, args, returns) for member in waiting}
-            values, errors = self._gather({member: [*member.told, refs[0]] for member, refs in results.items()})
+            values, errors = self.gather({member: [*member.told, refs[0]] for member, refs in results.items()})
             for member, own in values.items():
                 member.answered, member.told = True, []
                 answers[member.index] = Answer(member.handle, own[-1], results[member][1:], member.index)
             for member, error in errors.items():
-                self._replace(member, error)
+                self.replace(member, error)
             waiting = list(errors)
         return [answers[member.index] for member in asked]
 
@@ -162,14 +174,14 @@ class Crew:
         What a worker raises is raised.
         """
         filled = [self._filled_by(handle) for handle, _ in calls]
-        values, errors = self._gather(
+        values, errors = self.gather(
             {member: [ref] for member, (_, ref) in zip(filled, calls, strict=True) if member is not None}
         )
         for error in errors.values():
             if not isinstance(error, WorkerLost):
                 raise error
         for member, error in errors.items():
-            self._replace(member, error)
+            self.replace(member, error)
         return [values[member][0] if member in values else LOST for member in filled]
 
     def result(self, ref: Ref) -> Any:
@@ -183,7 +195,7 @@ class Crew:
 
     # -- outcomes
 
-    def _gather(self, calls: Mapping[Member, list[Ref]]) -> tuple[dict[Member, list[Any]], dict[Member, Exception]]:
+    def gather(self, calls: Mapping[Member, list[Ref]]) -> tuple[dict[Member, list[Any]], dict[Member, Exception]]:
         """The values of everyone's calls, or why there are none."""
         if not self._runtime.isolates:
             return {member: self._runtime.get(refs) for member, refs in calls.items()}, {}
@@ -207,21 +219,22 @@ class Crew:
         hanging: dict[Member, Exception] = {}
         started, pending = self._runtime.now(), dict(calls)
         while pending:
-            limit = min(map(self._limit, pending))
+            limit = min(map(self.time_limit, pending))
             refs = [ref for own in pending.values() for ref in own]
             _, late = self._runtime.wait(refs, len(refs), max(0.0, started + limit - self._runtime.now()))
             pending = {member: own for member, own in pending.items() if any(ref in late for ref in own)}
-            for member in [member for member in pending if self._limit(member) <= limit]:
+            for member in [member for member in pending if self.time_limit(member) <= limit]:
                 hanging[member] = WorkerLost(member.handle, no_answer(limit))
                 del pending[member]
         return hanging
 
-    def _limit(self, member: Member) -> float:
+    def time_limit(self, member: Member) -> float:
+        """Seconds that the worker of a place has for an answer."""
         return self._timeout_s if member.answered else max(self._timeout_s, STARTING_S)
 
     # -- losses
 
-    def _replace(self, member: Member, error: Exception) -> None:
+    def replace(self, member: Member, error: Exception) -> None:
         """Fills the place anew, or raises where that is of no use."""
         if member.build is None:
             raise error

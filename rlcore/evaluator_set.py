@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
@@ -15,6 +14,8 @@ from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+from rlcore.sample_stream import Sample as Sample
+from rlcore.sample_stream import SampleStream
 from rlcore.sampling.filters import SharedStatistics
 from rlcore.sampling.reward_filters import REWARD_STATISTICS
 from rlcore.stragglers import EVERYONE, RoundRule, StragglerCrew, StragglerReport, brought_up
@@ -31,17 +32,6 @@ TIMEOUT_S = 300.0
 #: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
 #: many in a step has been left unread by one beside it.
 READER_LIMIT = 256
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One evaluator's sample: who made it, what it holds, and a reference to it."""
-
-    handle: Handle
-    info: SampleInfo
-    batch: Ref
-    #: Which of the evaluators it is.
-    index: int
 
 
 Round = list[Sample]
@@ -116,7 +106,7 @@ class EvaluatorSet:
         self._filters = copy.deepcopy(local.filters)
         #: What new evaluators are sent: the last update of each group of policies, oldest first, and before the first
         #: what evaluators went on from.
-        self._updates: dict[frozenset[str], Ref] = {}
+        self._updates: dict[frozenset[str], tuple[Ref, ...]] = {}
         self._begun_with: dict[int, list[tuple[str, Any]]] = {}
         self._for_newcomers: list[Callable[[Handle], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
@@ -133,6 +123,10 @@ class EvaluatorSet:
         reader = SampleReader(self)
         self._readers.append(reader)
         return reader
+
+    def stream(self, ahead: int) -> SampleStream:
+        """Samples as they come, for an optimizer that has the evaluators to itself."""
+        return SampleStream(self._runtime, self._crew, self._count, ahead)
 
     def sample_round(self) -> None:
         """Has every evaluator sample, unless it has not done yet, and hands a round of samples to every reader."""
@@ -187,16 +181,36 @@ class EvaluatorSet:
         It waits for none of them: they have them before the next sample.
         """
         self._crew.look()
-        self._version += 1
-        filters = filter_statistics(self._filters)
-        update = self._runtime.put(Update(dict(weights), self._version, dict(progress), filters))
-        policies = frozenset(weights) | frozenset(progress)
-        self._updates = {group: ref for group, ref in self._updates.items() if not group <= policies}
-        self._updates[policies] = update
-        self._begun_with.clear()
+        update = self._new_update(weights, progress)
+        self._note_update(frozenset(weights) | frozenset(progress), update)
         self._crew.tell("receive", update)
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
+
+    def publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
+        """A new version: weights ``{policy_id: {name: array}}``, by reference, of the policies in ``progress``.
+
+        They do not come into this process. ``refresh`` sends them to an evaluator; those that are new have them.
+        """
+        update = self._new_update({}, progress)
+        self._note_update(frozenset(progress), update, weights)
+        if not self.local_samples:
+            self.local.receive(self._runtime.get(update))
+
+    def refresh(self, index: int) -> None:
+        """Sends what was published last to one evaluator, which has it before the samples that it is asked for next."""
+        for update in self._updates.values():
+            self._crew.tell_one(index, "receive", *update)
+
+    def _new_update(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> Ref:
+        self._version += 1
+        filters = filter_statistics(self._filters)
+        return self._runtime.put(Update(dict(weights), self._version, dict(progress), filters))
+
+    def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
+        self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
+        self._updates[policies] = update
+        self._begun_with.clear()
 
     # -- calls of optimizers
 
@@ -225,7 +239,7 @@ class EvaluatorSet:
 
     def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
         told = [handle.submit(method, argument) for method, argument in self._begun_with.get(index, [])]
-        told += [handle.submit("receive", update) for update in self._updates.values()]
+        told += [handle.submit("receive", *update) for update in self._updates.values()]
         for calls in self._for_newcomers:
             told += calls(handle)
         told.append(handle.submit("begin_again", life))

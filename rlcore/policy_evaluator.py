@@ -302,9 +302,9 @@ class PolicyEvaluator:
             for policy in {id(p): p for p in (self.policies[policy_id], self._graphs.get(policy_id)) if p}.values():
                 policy.on_progress(own)
 
-    def receive(self, update: Update) -> None:
-        """Weights, progress and filters in one message."""
-        self.set_weights(update.weights, update.version)
+    def receive(self, update: Update, weights: Mapping[str, Weights] | None = None) -> None:
+        """Weights, progress and filters in one message; ``weights`` where they are not in it."""
+        self.set_weights(update.weights if weights is None else weights, update.version)
         self.on_progress(update.progress)
         for policy_id in update.progress:
             self._roles[policy_id].version = update.version

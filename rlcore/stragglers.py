@@ -120,14 +120,13 @@ class StragglerCrew(Crew):
 
     def _take(self, ready: Sequence[Member], answers: dict[int, Answer]) -> None:
         due = {member: self._asked[member.index] for member in ready}
-        values, errors = self._gather({member: [*asked.told, asked.results[0]] for member, asked in due.items()})
+        values, errors = self.gather({member: [*asked.told, asked.results[0]] for member, asked in due.items()})
         for member, own in values.items():
             asked = self._asked.pop(member.index)
-            member.answered = True
-            self._note_sample(member)
+            self.note_sample(member)
             answers[member.index] = Answer(member.handle, own[-1], asked.results[1:], member.index, asked.late)
         for member, error in errors.items():
-            self._replace(member, error)
+            self.replace(member, error)
 
     def _lacking(self, answers: Mapping[int, Answer], started: float) -> int:
         """How many samples more the round waits for."""
@@ -156,7 +155,7 @@ class StragglerCrew(Crew):
         return started + (math.inf if self._rule.timeout_s is None else self._rule.timeout_s)
 
     def _time_out(self, index: int) -> float:
-        return self._asked[index].since + self._limit(self._members[index])
+        return self._asked[index].since + self.time_limit(self._members[index])
 
     def _ready(self) -> list[Member]:
         refs = [asked.results[0] for asked in self._asked.values()]
@@ -168,11 +167,11 @@ class StragglerCrew(Crew):
         for index in list(self._asked):
             if now >= self._time_out(index):
                 member = self._members[index]
-                self._replace(member, WorkerLost(member.handle, no_answer(self._limit(member))))
+                self.replace(member, WorkerLost(member.handle, no_answer(self.time_limit(member))))
 
-    def _replace(self, member: Member, error: Exception) -> None:
+    def replace(self, member: Member, error: Exception) -> None:
         self._asked.pop(member.index, None)
-        super()._replace(member, error)
+        super().replace(member, error)
 
     def _look(self) -> float:
         """Counts the time since the last look, where something is still missing that a round went on without."""
@@ -202,7 +201,7 @@ class StragglerCrew(Crew):
             try:
                 states[index] = self.result(asked.began_from)
             except WorkerLost as error:
-                self._replace(self._members[index], error)
+                self.replace(self._members[index], error)
         return states
 
 
