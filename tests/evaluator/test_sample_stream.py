@@ -150,12 +150,12 @@ def test_a_call_that_nobody_waited_for_and_that_failed_shows_with_the_next_sampl
     assert one.losses == [(1, "ValueError: no such weights")]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     ahead=st.integers(1, 3),
     times=st.lists(st.sampled_from([0.5, 1.0, 3.0, 20.0]), min_size=4, max_size=9),
     faults=st.lists(
-        st.tuples(st.integers(0, 4), st.integers(0, 6), st.sampled_from([LOSE, HANG])), max_size=3, unique=True
+        st.tuples(st.integers(0, 3), st.integers(0, 6), st.sampled_from([LOSE, HANG])), max_size=3, unique=True
     ),
 )
 def test_every_sample_comes_once_whatever_happens(
