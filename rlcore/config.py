@@ -70,6 +70,8 @@ class EvaluatorSettings(Section):
     episodes: Positive | None = None
     #: Seconds after which one that has not answered is replaced; those that start have 300 at the least.
     timeout_s: float = Field(default=300.0, gt=0)
+    #: Seconds that are waited for one that has no room to start, before rounds go on without it.
+    room_timeout_s: float = Field(default=30.0, ge=0)
     #: A round is over as soon as this share of the evaluators has given a sample; the others' are used when they come.
     sample_fraction: float = Field(default=1.0, gt=0, le=1)
     #: Or after so many seconds with the samples that there are then, at least one; null: no such limit.

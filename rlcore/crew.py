@@ -16,6 +16,9 @@ TRIES = 3
 #: Seconds that a worker has until its first answer, at the least: processes start, and frameworks are imported.
 STARTING_S = 300.0
 
+#: Seconds that are waited for a worker that has no room to start, before the others go on without it.
+ROOM_S = 30.0
+
 #: A call that was submitted to a worker.
 Call = tuple[Handle, Ref]
 
@@ -60,17 +63,44 @@ class Member:
     #: Of the one who fills it now: whether it has answered, and how many samples it has given.
     answered: bool = False
     samples: int = 0
+    #: Whether the others go on without it until there is room for it, and how many rounds have since ``missing``.
+    vacant: bool = False
+    missing: int = 0
     #: Calls whose results nobody needs; that they went well is looked at with the next answer.
     told: list[Ref] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How many seconds a worker has to answer (before its first, :data:`STARTING_S`), and to find room to start."""
+
+    timeout_s: float
+    room_s: float = ROOM_S
+
+
+@dataclass(frozen=True)
+class Watch:
+    """Who is told of what becomes of the workers.
+
+    ``lost`` gets ``(index, cause)`` of one that is being replaced; ``vacant`` gets ``(places, size)`` whenever others
+    of the ``size`` places are vacant than before.
+    """
+
+    lost: Callable[[int, str], None]
+    vacant: Callable[[Sequence[int], int], None]
 
 
 class Crew:
     """Workers that are called together, each in a place of its own.
 
     One that is killed, raises or does not answer in time is replaced by a new one, which ``bring_up`` makes what the
-    others are; ``on_loss`` is told ``(index, cause)``. Not replaced is a worker of a runtime that does not isolate
+    others are; ``watch.lost`` is told of it. Not replaced is a worker of a runtime that does not isolate
     them, one whose error is the user's to mend (``UserError``, except those of environments), and one that fails again
     and again: then its first error is raised as itself.
+
+    A worker that finds no room to start in, such as one whose machine is gone, is waited for ``patience.room_s``
+    seconds. Then its place is vacant: nothing is asked of it and the others go on, until it has started after all;
+    ``watch.vacant`` is told which places are. Where that is so of all of them, it is waited for any.
     """
 
     def __init__(
@@ -79,20 +109,32 @@ class Crew:
         members: Sequence[Member],
         resources: Resources,
         bring_up: BringUp,
-        on_loss: Callable[[int, str], None],
-        timeout_s: float,
+        watch: Watch,
+        patience: Patience,
     ) -> None:
         self._runtime = runtime
         self._members = list(members)
         self._resources = resources
         self._bring_up = bring_up
-        self._on_loss = on_loss
-        self._timeout_s = timeout_s
+        self._watch = watch
+        self._timeout_s = patience.timeout_s
+        self._room_s = patience.room_s
+        self._told_vacant: list[int] = []
+
+    @property
+    def size(self) -> int:
+        """How many places there are."""
+        return len(self._members)
 
     @property
     def handles(self) -> list[Handle]:
-        """Who fills the places now, in their order."""
-        return [member.handle for member in self._members]
+        """Who fills the places now, in their order, without those that are vacant."""
+        return list(self.by_place.values())
+
+    @property
+    def by_place(self) -> dict[int, Handle]:
+        """The same, by the index of the place."""
+        return {member.index: member.handle for member in self._present()}
 
     @property
     def members(self) -> Sequence[Member]:
@@ -111,15 +153,14 @@ class Crew:
 
     # -- calls on all
 
-    def ask(self, method: str, *args: Any) -> list[Any]:
-        """Everyone's answer, in the order of the places; the new one's where one was replaced."""
-        return [answer.value for answer in self._ask(method, args, 1, self._members)]
-
     def sample(self, method: str, returns: int) -> list[Answer]:
         """Everyone's sample, of so many results: a worker that gives them is in order."""
-        answers = self._ask(method, (), returns, self._members)
-        for member in self._members:
-            self.note_sample(member)
+        self.fill()
+        while not (answers := self._ask(method, (), returns, self._present())):
+            self._wait_for_anyone()
+        for answer in answers:
+            self.note_sample(self._members[answer.place])
+        self._note_missing()
         return answers
 
     def note_sample(self, member: Member) -> None:
@@ -130,8 +171,13 @@ class Crew:
             member.failures, member.first_failure = 0, None
 
     def sample_again(self, index: int, method: str, returns: int) -> Answer:
-        """Another sample of one place."""
-        return self._ask(method, (), returns, [self._members[index]])[0]
+        """Another sample of one place, or of any where that is vacant."""
+        while True:
+            able = sorted(self._present(), key=lambda member: member.index != index)
+            if answers := self._ask(method, (), returns, able[:1]):
+                return answers[0]
+            if not self._present():
+                self._wait_for_anyone()
 
     def tell_one(self, index: int, method: str, *args: Any) -> None:
         """Calls the worker of one place and does not wait for it."""
@@ -140,7 +186,7 @@ class Crew:
 
     def tell(self, method: str, *args: Any) -> None:
         """Calls everyone and waits for nobody; whoever fails in it is replaced when next asked."""
-        self.expect([(member.handle, member.handle.submit(method, *args)) for member in self._members])
+        self.expect([(handle, handle.submit(method, *args)) for handle in self.handles])
 
     def expect(self, calls: Sequence[Call]) -> None:
         """Calls that were submitted are to go well, of workers that are still there."""
@@ -164,12 +210,14 @@ class Crew:
             for member, error in errors.items():
                 self.replace(member, error)
             waiting = list(errors)
-        return [answers[member.index] for member in asked]
+        return [answers[member.index] for member in asked if member.index in answers]
 
     # -- calls that others have submitted
 
     def settle(self, calls: Sequence[Call]) -> list[Any]:
-        """The values of calls, one a worker; ``LOST`` where the worker is, which has been replaced then.
+        """The values of calls, one a worker; ``LOST`` where the worker is, or has no room to start.
+
+        Whoever was lost has been replaced.
 
         What a worker raises is raised.
         """
@@ -191,17 +239,17 @@ class Crew:
         return self._runtime.get(ref)
 
     def _filled_by(self, handle: Handle) -> Member | None:
-        return next((member for member in self._members if member.handle is handle), None)
+        return next((member for member in self._present() if member.handle is handle), None)
 
     # -- outcomes
 
     def gather(self, calls: Mapping[Member, list[Ref]]) -> tuple[dict[Member, list[Any]], dict[Member, Exception]]:
-        """The values of everyone's calls, or why there are none."""
+        """The values of everyone's calls, or why there are none. Neither for those whose place is vacant by then."""
         if not self._runtime.isolates:
             return {member: self._runtime.get(refs) for member, refs in calls.items()}, {}
         errors = self._hanging(calls)
         values: dict[Member, list[Any]] = {}
-        due = {member: refs for member, refs in calls.items() if member not in errors}
+        due = {member: refs for member, refs in calls.items() if member not in errors and not member.vacant}
         try:
             found = iter(self._runtime.get([ref for refs in due.values() for ref in refs]))
         except Exception:  # whose it is shows one by one
@@ -215,22 +263,98 @@ class Crew:
         return values, errors
 
     def _hanging(self, calls: Mapping[Member, list[Ref]]) -> dict[Member, Exception]:
-        """Waits for all calls; those that have not answered in time."""
+        """Waits for all calls; those that have not answered in time. Without room for them, their place is vacant."""
         hanging: dict[Member, Exception] = {}
         started, pending = self._runtime.now(), dict(calls)
         while pending:
-            limit = min(map(self.time_limit, pending))
+            limit = min(self._limit(member, self._lacks_room(member)) for member in pending)
             refs = [ref for own in pending.values() for ref in own]
             _, late = self._runtime.wait(refs, len(refs), max(0.0, started + limit - self._runtime.now()))
             pending = {member: own for member, own in pending.items() if any(ref in late for ref in own)}
-            for member in [member for member in pending if self.time_limit(member) <= limit]:
-                hanging[member] = WorkerLost(member.handle, no_answer(limit))
+            for member in list(pending):
+                lacks_room = self._lacks_room(member)
+                if self._limit(member, lacks_room) > limit:
+                    continue
                 del pending[member]
+                if lacks_room:
+                    self._vacate(member)
+                else:
+                    hanging[member] = WorkerLost(member.handle, no_answer(limit))
+        self.tell_of_vacancies()
         return hanging
 
-    def time_limit(self, member: Member) -> float:
-        """Seconds that the worker of a place has for an answer."""
-        return self._timeout_s if member.answered else max(self._timeout_s, STARTING_S)
+    def _limit(self, member: Member, lacks_room: bool) -> float:
+        if member.answered:
+            return self._timeout_s
+        return self._room_s if lacks_room else max(self._timeout_s, STARTING_S)
+
+    def due_by(self, member: Member, since: float) -> float:
+        """When one that was called at ``since`` should have answered, or found room to start."""
+        return since + self._limit(member, self._lacks_room(member))
+
+    def give_up(self, member: Member, since: float) -> None:
+        """One that should have answered by now is replaced; its place is vacant, where it has no room to start."""
+        lacks_room = self._lacks_room(member)
+        if lacks_room:
+            self._vacate(member)
+        else:
+            self.replace(member, WorkerLost(member.handle, no_answer(self._limit(member, lacks_room))))
+
+    # -- places that nobody can fill for now
+
+    def _present(self) -> list[Member]:
+        return [member for member in self._members if not member.vacant]
+
+    def _lacks_room(self, member: Member) -> bool:
+        return not member.answered and not self._runtime.wait([self._runtime.started(member.handle)], 1, 0.0)[0]
+
+    def _vacate(self, member: Member) -> None:
+        """The others go on; what it was told is out of date by the time that it starts."""
+        member.vacant, member.told = True, []
+
+    def fill(self) -> None:
+        """Those that have found room take part from now on."""
+        for member in self._members:
+            if member.vacant and not self._lacks_room(member):
+                member.vacant = False
+                member.life += 1
+                member.told = list(self._bring_up(member.handle, member.index, member.life))
+        self.tell_of_vacancies()
+
+    def _wait_for_anyone(self) -> None:
+        """Until one finds room, where all places are vacant. ``UserError`` where that takes too long."""
+        limit = max(self._timeout_s, STARTING_S)
+        if not self._runtime.wait([self._runtime.started(member.handle) for member in self._members], 1, limit)[0]:
+            raise UserError(
+                f"there was room for none of {self.size} evaluators for {limit:g} seconds: each needs "
+                f"{self._resources.cpus:g} CPU, and there are {self._runtime.capacity().cpus:g} in all"
+            )
+        self.fill()
+
+    def tell_of_vacancies(self) -> None:
+        """Says which places are vacant, where they are others than before."""
+        vacant = [member.index for member in self._members if member.vacant]
+        if vacant != self._told_vacant:
+            self._told_vacant = vacant
+            self._watch.vacant(vacant, self.size)
+
+    def _note_missing(self) -> None:
+        for member in self._members:
+            member.missing += member.vacant
+
+    def take_missing(self) -> list[int]:
+        """By place, how many rounds have gone on while it was vacant since this was asked last."""
+        missing = [member.missing for member in self._members]
+        for member in self._members:
+            member.missing = 0
+        return missing
+
+    def end(self, method: str, seconds: float) -> None:
+        """Ends all workers, after a call of ``method`` that has so many seconds."""
+        ending = [handle.submit(method) for handle in self.handles]
+        self._runtime.wait(ending, len(ending), seconds)
+        for member in self._members:
+            self._runtime.kill(member.handle)
 
     # -- losses
 
@@ -246,7 +370,7 @@ class Crew:
         if member.failures >= TRIES:
             first.add_note(f"evaluator {member.index} was replaced after this, {TRIES - 1} times, and failed again")
             raise first
-        self._on_loss(member.index, _cause(error))
+        self._watch.lost(member.index, _cause(error))
         member.handle = self._runtime.spawn(member.build, self._resources)
         member.life += 1
         member.answered, member.samples = False, 0

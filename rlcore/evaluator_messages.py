@@ -14,19 +14,22 @@ from rlcore.sampling.filters import FilterDelta
 class Metrics:
     """What happened in one evaluator since it was last asked.
 
-    Finished episodes, slots that had to begin anew when a state was restored, and environment steps that were asked for
-    and came to nothing because an environment had to begin anew.
+    Finished episodes, slots that had to begin anew when a state was restored, environment steps that were asked for
+    and came to nothing because an environment had to begin anew, and rounds that went on because there was no room for
+    the evaluator itself.
     """
 
     episodes: list[Episode] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)
     lost_steps: int = 0
+    missing_samples: int = 0
 
     def add(self, later: Metrics) -> None:
         """What happened since."""
         self.episodes += later.episodes
         self.restarts += later.restarts
         self.lost_steps += later.lost_steps
+        self.missing_samples += later.missing_samples
 
 
 class SampleInfo(NamedTuple):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import TRIES, Call, Member
+from rlcore.crew import ROOM_S, TRIES, Call, Member, Patience, Watch
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -76,7 +76,9 @@ class EvaluatorSet:
 
     An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
     says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
-    episodes. ``on_loss`` is told ``(index, cause)``. A round still has a sample of every evaluator.
+    episodes. ``on_loss`` is told ``(index, cause)``. A round still has a sample of every evaluator, but for those that
+    find no room to start for ``room_timeout_s`` seconds; ``on_vacancy`` is told ``(places, size)``, all that lack then,
+    whenever those are others.
 
     ``rule`` says when a round is over that does not wait for the slowest (:mod:`rlcore.stragglers`). Their samples are
     in a later round, each once, with the version of the weights that acted.
@@ -89,8 +91,10 @@ class EvaluatorSet:
         builders: Sequence[Callable[[], PolicyEvaluator]] = (),
         *,
         timeout_s: float = TIMEOUT_S,
+        room_timeout_s: float = ROOM_S,
         rule: RoundRule = EVERYONE,
         on_loss: Callable[[int, str], None] = lambda index, cause: None,
+        on_vacancy: Callable[[Sequence[int], int], None] = lambda places, size: None,
     ) -> None:
         self._runtime = runtime
         self.local = local
@@ -98,7 +102,13 @@ class EvaluatorSet:
         members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
         members = members or [Member(0, None, runtime.local(local))]
         self._crew = StragglerCrew(
-            runtime, members, EVALUATOR_RESOURCES, self._bring_up, on_loss, timeout_s, rule=rule
+            runtime,
+            members,
+            EVALUATOR_RESOURCES,
+            self._bring_up,
+            Watch(on_loss, on_vacancy),
+            Patience(timeout_s, room_timeout_s),
+            rule=rule,
         )
         self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
         self._readers: list[SampleReader] = []
@@ -115,7 +125,7 @@ class EvaluatorSet:
 
     @property
     def handles(self) -> list[Handle]:
-        """The evaluators as they are now; others, where some have been replaced."""
+        """The evaluators as they are now; others, where some have been replaced, and fewer, where there is no room."""
         return self._crew.handles
 
     def reader(self) -> SampleReader:
@@ -225,7 +235,8 @@ class EvaluatorSet:
     def settle(self, calls: Sequence[Call]) -> list[Any]:
         """The values of calls that have been submitted, at most one an evaluator.
 
-        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then. What it raises is raised.
+        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then, or has no room to start. What it
+        raises is raised.
         """
         return self._crew.settle(calls)
 
@@ -260,7 +271,7 @@ class EvaluatorSet:
                     self._filters[policy_id][leaf].set_statistics(own)
         self.local.set_filters(statistics)
         states = self._runtime.put(statistics)
-        self._begun_with = {i: [("set_filters", states)] for i in range(len(self.handles))}
+        self._begun_with = {i: [("set_filters", states)] for i in range(self._crew.size)}
         self.settle([(handle, handle.submit("set_filters", states)) for handle in self.handles])
 
     def set_graph_states(self, states: Mapping[str, dict[str, Any]]) -> None:
@@ -274,6 +285,8 @@ class EvaluatorSet:
     def metrics(self) -> list[Metrics]:
         """What came with each evaluator's samples since the last call."""
         found, self._metrics = self._metrics, [Metrics() for _ in self._metrics]
+        for own, missing in zip(found, self._crew.take_missing(), strict=True):
+            own.missing_samples = missing
         return found
 
     def straggler_row(self) -> dict[str, Any]:
@@ -284,17 +297,20 @@ class EvaluatorSet:
         return {} if self._report is None else self._report.row(self._crew)
 
     def get_state(self) -> dict[str, Any]:
-        """A tree from which ``set_state`` goes on exactly; samples that are in flight are taken again then."""
+        """A tree from which ``set_state`` goes on exactly; samples that are in flight are taken again then.
+
+        Whoever is not there has no state: its place begins anew, as one that is filled anew.
+        """
         late = self._crew.begun_from()
         idle = self._crew.ask_idle("get_state")
-        other = next(iter(idle.values()))
-        states = [idle[i] if i in idle else brought_up(late[i], other, self._filters) for i in sorted([*idle, *late])]
+        other = next(iter(idle.values()), None)
+        states = idle | {i: brought_up(own, other, self._filters) for i, own in late.items() if other is not None}
         return {
             "version": self._version,
             "env_steps": self.env_steps,
-            "evaluators": {str(i): state for i, state in enumerate(states)},
+            "evaluators": {str(i): states[i] for i in sorted(states)},
             "filters": filter_statistics(self._filters),
-            "lives": self._crew.lives,
+            "lives": [life if i in states else life + 1 for i, life in enumerate(self._crew.lives)],
             **({} if self._report is None else {"rows": list(self._report.rows)}),
         }
 
@@ -317,19 +333,19 @@ class EvaluatorSet:
         self.set_filters(state["filters"])
         known = state["evaluators"]
         self._crew.lives = state["lives"]
-        begun = {i: self._runtime.put(known[str(i)]) for i in range(len(self.handles)) if str(i) in known}
-        for i, own in begun.items():
-            self._begun_with[i].append(("set_state", own))
-        self.settle([(self.handles[i], self.handles[i].submit("set_state", own)) for i, own in begun.items()])
-        metrics = self._crew.ask("metrics")
-        return {i: metrics[i].restarts for i in begun if metrics[i].restarts}
+        for i, life in enumerate(self._crew.lives):
+            if str(i) in known:
+                self._begun_with[i].append(("set_state", self._runtime.put(known[str(i)])))
+            elif life:
+                self._begun_with[i].append(("begin_again", life))
+        calls = [(handle, *self._begun_with[i][-1]) for i, handle in self._crew.by_place.items()]
+        self.settle([(handle, handle.submit(method, own)) for handle, method, own in calls if method != "set_filters"])
+        metrics: dict[int, Metrics] = self._crew.ask_idle("metrics")
+        return {i: own.restarts for i, own in metrics.items() if own.restarts and str(i) in known}
 
     def close(self) -> None:
         """Ends the evaluators, which get a moment to close their environments; may be called twice."""
-        closing = [handle.submit("close") for handle in self.handles]
-        self._runtime.wait(closing, len(closing), CLOSING_S)
-        for handle in self.handles:
-            self._runtime.kill(handle)
+        self._crew.end("close", CLOSING_S)
         if not self.local_samples:
             self.local.close()
 

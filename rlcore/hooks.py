@@ -22,7 +22,7 @@ import inspect
 import traceback
 import types
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -67,6 +67,10 @@ class Events:
     @_hookspec
     def worker_lost(self, index: int, cause: str) -> None:
         """Evaluator ``index`` was lost for the reason ``cause``, and is being replaced."""
+
+    @_hookspec
+    def places_vacant(self, places: Sequence[int], size: int) -> None:
+        """There is no room for these of ``size`` evaluators: rounds go on without them; ``[]``: all are there again."""
 
     @_hookspec
     def run_end(self, status: str, result: Mapping[str, Any]) -> None:

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from rlcore.crew import LOST, Crew, Lost, Member, no_answer
-from rlcore.errors import WorkerLost
+from rlcore.crew import LOST, Crew, Lost, Member
 from rlcore.runtime.base import Handle, Ref, Runtime
 
 Note = TypeVar("Note")
@@ -65,8 +64,9 @@ class InFlight(Generic[Note]):
         return self._limit - len(self._calls[index])
 
     def idle(self) -> list[int]:
-        """The places that have room for a call, those with the fewest in flight first."""
-        return sorted((i for i in self._calls if self.room(i) > 0), key=lambda i: len(self._calls[i]))
+        """The places that can take a call more, those with the fewest in flight first; not those that are vacant."""
+        able = [member.index for member in self._crew.members if not member.vacant and self.room(member.index) > 0]
+        return sorted(able, key=lambda index: len(self._calls[index]))
 
     def count(self) -> int:
         """How many calls are in flight."""
@@ -84,24 +84,32 @@ class InFlight(Generic[Note]):
 
     @property
     def next(self) -> list[Ref]:
-        """The oldest call of each worker: what to wait for."""
-        return [calls[0].results[0] for calls in self._calls.values() if calls]
+        """What to wait for: the oldest call of each worker, and that those find room whose places are vacant."""
+        starting = [self._runtime.started(member.handle) for member in self._crew.members if member.vacant]
+        return [call.results[0] for call in self._oldest().values()] + starting
+
+    def _oldest(self) -> dict[Member, _Call[Note]]:
+        calls = {member: self._calls[member.index] for member in self._crew.members}
+        return {member: own[0] for member, own in calls.items() if own}
 
     def arrived(self) -> list[Arrival[Note]]:
         """Every call that has come to an end and was not given before; it waits for none."""
+        self._crew.fill()
         arrivals = self._of_replaced()
         while due := self._due():
             values, errors = self._crew.gather({m: [*call.told, call.results[0]] for m, call in due.items()})
             for member, own in values.items():
                 arrivals.append(self._take(member, own[-1]))
             for member, error in errors.items():
-                arrivals += self._give_up(member, error)
+                self._crew.replace(member, error)
+                arrivals += self._drop(member)
         now = self._runtime.now()
         for member in self._crew.members:
             calls = self._calls[member.index]
-            if calls and now >= calls[0].since + self._crew.time_limit(member):
-                error = WorkerLost(member.handle, no_answer(self._crew.time_limit(member)))
-                arrivals += self._give_up(member, error)
+            if calls and now >= self._crew.due_by(member, calls[0].since):
+                self._crew.give_up(member, calls[0].since)
+                arrivals += self._drop(member)
+        self._crew.tell_of_vacancies()
         return arrivals
 
     def patience(self) -> float:
@@ -110,12 +118,12 @@ class InFlight(Generic[Note]):
         Whoever waits for ``next`` should wait no longer.
         """
         now = self._runtime.now()
-        limits = [
-            self._calls[member.index][0].since + self._crew.time_limit(member) - now
+        due = [
+            self._crew.due_by(member, self._calls[member.index][0].since)
             for member in self._crew.members
             if self._calls[member.index]
         ]
-        return max(0.0, min(limits, default=float("inf")))
+        return max(0.0, min(due, default=float("inf")) - now)
 
     def _of_replaced(self) -> list[Arrival[Note]]:
         """Calls on workers that somebody else has found lost."""
@@ -128,13 +136,11 @@ class InFlight(Generic[Note]):
 
     def _due(self) -> dict[Member, _Call[Note]]:
         """The oldest call of each worker, where it has ended."""
-        refs = self.next
-        if not refs:
+        oldest = self._oldest()
+        if not oldest:
             return {}
-        _, pending = self._runtime.wait(refs, len(refs), 0.0)
+        _, pending = self._runtime.wait([call.results[0] for call in oldest.values()], len(oldest), 0.0)
         waiting = {id(ref) for ref in pending}
-        members = [member for member in self._crew.members if self._calls[member.index]]
-        oldest = {member: self._calls[member.index][0] for member in members}
         return {member: call for member, call in oldest.items() if id(call.results[0]) not in waiting}
 
     def _take(self, member: Member, value: Any) -> Arrival[Note]:
@@ -145,9 +151,8 @@ class InFlight(Generic[Note]):
         self._crew.note_sample(member)
         return Arrival(member.index, call.handle, value, call.results[1:], call.note)
 
-    def _give_up(self, member: Member, error: Exception) -> Sequence[Arrival[Note]]:
+    def _drop(self, member: Member) -> Sequence[Arrival[Note]]:
         calls, self._calls[member.index] = self._calls[member.index], deque()
-        self._crew.replace(member, error)
         return [_lost(member.index, call) for call in calls]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -163,8 +163,20 @@ def _start_evaluators(
     def on_loss(index: int, cause: str) -> None:
         hooks.call.worker_lost(index=index, cause=cause)
 
+    def on_vacancy(places: Sequence[int], size: int) -> None:
+        hooks.call.places_vacant(places=places, size=size)
+
     rule = RoundRule(settings.sample_fraction, settings.sample_timeout_s, settings.max_late_rounds)
-    return EvaluatorSet(runtime, maker.idle(env), builders, timeout_s=settings.timeout_s, rule=rule, on_loss=on_loss)
+    return EvaluatorSet(
+        runtime,
+        maker.idle(env),
+        builders,
+        timeout_s=settings.timeout_s,
+        room_timeout_s=settings.room_timeout_s,
+        rule=rule,
+        on_loss=on_loss,
+        on_vacancy=on_vacancy,
+    )
 
 
 def _build_optimizers(run: Resolved, evaluators: EvaluatorSet, runtime: Runtime) -> list[PolicyOptimizer]:

@@ -40,6 +40,7 @@ ROW_KEYS = (
     "skipped_updates",
     "dropped_rows",
     "lost_steps",
+    "missing_samples",
 )
 
 
@@ -56,6 +57,8 @@ class Counters:
     dropped_rows: int = 0
     #: Environment steps that came to nothing, because an environment had to begin anew.
     lost_steps: int = 0
+    #: Samples that rounds went on without, because there was no room for an evaluator.
+    missing_samples: int = 0
     evaluations: int = 0
     #: Environment steps at the last evaluation that was due.
     evaluated_at: int = 0
@@ -68,6 +71,7 @@ class Counters:
         self.env_steps += sampled or max(result.env_steps for result in results)
         self.episodes += sum(len(own.episodes) for own in metrics)
         self.lost_steps += sum(own.lost_steps for own in metrics)
+        self.missing_samples += sum(own.missing_samples for own in metrics)
         self.learnt_rows += sum(result.learnt_rows for result in results)
         self.updates += sum(result.updates for result in results)
         self.skipped_updates += sum(result.skipped_updates for result in results)
@@ -163,6 +167,7 @@ def make_row(
         "skipped_updates": counters.skipped_updates,
         "dropped_rows": counters.dropped_rows,
         "lost_steps": counters.lost_steps,
+        "missing_samples": counters.missing_samples,
     }
     return row | _statistics(results, row, alone=len(trained) == 1)
 

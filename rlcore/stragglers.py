@@ -11,8 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.crew import Answer, Crew, Member, no_answer
-from rlcore.errors import WorkerLost
+from rlcore.crew import Answer, Crew, Member
 from rlcore.runtime.base import Ref
 
 if TYPE_CHECKING:
@@ -94,13 +93,16 @@ class StragglerCrew(Crew):
         if not (self._rule.leaves_out and self._runtime.isolates):
             return super().sample(method, returns)
         started, answers = self._look(), dict[int, Answer]()
+        self.fill()
         while True:
-            for member in self._members:
+            if not answers and not self._present():
+                self._wait_for_anyone()
+            for member in self._present():
                 if member.index not in answers and member.index not in self._asked:
                     self._ask_for(member, method, returns)
             self._take(self._ready(), answers)
             self._replace_hanging()
-            if len(self._asked) + len(answers) < len(self._members):
+            if any(member.index not in answers and member.index not in self._asked for member in self._present()):
                 continue
             if not self._lacking(answers, started):
                 break
@@ -108,6 +110,7 @@ class StragglerCrew(Crew):
         for asked in self._asked.values():
             asked.late += 1
         self.left_out += len(self._asked)
+        self._note_missing()
         self._looked = self._runtime.now()
         return [answers[index] for index in sorted(answers)]
 
@@ -133,7 +136,9 @@ class StragglerCrew(Crew):
         if any(self._must_come()):
             return len(self._must_come())
         over = self._runtime.now() >= self._deadline(started)
-        return max(0, (1 if over else self._rule.enough(len(self._members))) - len(answers))
+        # Those who have answered may be among the vacant by now.
+        able = len(self._asked) + len(answers)
+        return max(0, (1 if over else self._rule.enough(able)) - len(answers))
 
     def _must_come(self) -> list[Ref]:
         return [asked.results[0] for asked in self._asked.values() if asked.late >= self._rule.max_late_rounds]
@@ -155,7 +160,7 @@ class StragglerCrew(Crew):
         return started + (math.inf if self._rule.timeout_s is None else self._rule.timeout_s)
 
     def _time_out(self, index: int) -> float:
-        return self._asked[index].since + self.time_limit(self._members[index])
+        return self.due_by(self._members[index], self._asked[index].since)
 
     def _ready(self) -> list[Member]:
         refs = [asked.results[0] for asked in self._asked.values()]
@@ -166,8 +171,12 @@ class StragglerCrew(Crew):
         now = self._runtime.now()
         for index in list(self._asked):
             if now >= self._time_out(index):
-                member = self._members[index]
-                self.replace(member, WorkerLost(member.handle, no_answer(self.time_limit(member))))
+                self.give_up(self._members[index], self._asked[index].since)
+        self.tell_of_vacancies()
+
+    def _vacate(self, member: Member) -> None:
+        self._asked.pop(member.index, None)
+        super()._vacate(member)
 
     def replace(self, member: Member, error: Exception) -> None:
         self._asked.pop(member.index, None)
@@ -191,18 +200,15 @@ class StragglerCrew(Crew):
 
     def ask_idle(self, method: str, *args: Any) -> dict[int, Any]:
         """By place, the answers of those; whoever has a sample in flight is not waited for."""
-        idle = [member for member in self._members if member.index not in self._asked]
+        idle = [member for member in self._present() if member.index not in self._asked]
         return {answer.place: answer.value for answer in self._ask(method, args, 1, idle)}
 
     def begun_from(self) -> dict[int, Any]:
         """The states in which those were that have a sample in flight, when they were asked for it."""
-        states = {}
-        for index, asked in list(self._asked.items()):
-            try:
-                states[index] = self.result(asked.began_from)
-            except WorkerLost as error:
-                self.replace(self._members[index], error)
-        return states
+        values, errors = self.gather({self._members[i]: [asked.began_from] for i, asked in self._asked.items()})
+        for member, error in errors.items():
+            self.replace(member, error)
+        return {member.index: state for member, (state,) in values.items()}
 
 
 def _among(ref: Ref, refs: Sequence[Ref]) -> bool:

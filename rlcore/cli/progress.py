@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,6 +77,10 @@ class PlainProgress:
         """Says so."""
         click.echo(f"evaluator {index} was lost and is replaced: {cause}", err=True)
 
+    def places_vacant(self, places: Sequence[int], size: int) -> None:
+        """Says who is not there."""
+        click.echo(who_is_there(places, size), err=True)
+
     def close(self) -> None:
         """Nothing is held."""
 
@@ -127,6 +131,11 @@ class LiveProgress:
         if self._progress is not None:
             self._progress.print(f"evaluator {index} was lost and is replaced: {cause}", markup=False, highlight=False)
 
+    def places_vacant(self, places: Sequence[int], size: int) -> None:
+        """Says above the line who is not there."""
+        if self._progress is not None:
+            self._progress.print(who_is_there(places, size), markup=False, highlight=False)
+
     def close(self) -> None:
         """Leaves the last state of the line, and gives the terminal back."""
         if self._progress is not None:
@@ -136,6 +145,16 @@ class LiveProgress:
 def watcher() -> PlainProgress | LiveProgress:
     """The one that suits what stderr is connected to."""
     return LiveProgress() if sys.stderr.isatty() and os.environ.get("TERM") != "dumb" else PlainProgress()
+
+
+def who_is_there(vacant: Sequence[int], size: int) -> str:
+    """What is said of evaluators that there is no room for."""
+    if not vacant:
+        return f"there is room again: all {size} evaluators take part"
+    which = f"evaluator{'s' if len(vacant) > 1 else ''} {', '.join(map(str, vacant))}"
+    if len(vacant) == size:
+        return f"there is no room for {which}, which are all: waiting for some"
+    return f"there is no room for {which}: going on with {size - len(vacant)} of {size}"
 
 
 def number(value: float | None, digits: int = 1) -> str:

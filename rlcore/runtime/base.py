@@ -72,6 +72,10 @@ class Runtime(ABC):
         """A handle on an object of this process itself, for whoever works in the driver."""
         return self.spawn(lambda: worker)
 
+    def started(self, handle: Handle) -> Ref:
+        """A reference that is ready once a worker has what it asked for, and no longer waits for room."""
+        return self.put(None)
+
     @abstractmethod
     def get(self, refs: Any) -> Any:
         """The value of a reference, or the list of values of a sequence of them.

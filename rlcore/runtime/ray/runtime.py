@@ -43,7 +43,8 @@ class RayRuntime(Runtime):
 
     def _start(self, packed: bool) -> None:
         self._packed = packed
-        self._handles: list[RayHandle] = []
+        #: Its workers, with what is ready once they have started.
+        self._handles: dict[RayHandle, RayRef] = {}
         self._closed = False
         self._program: tuple[bytes, Any] = (b"", None)
 
@@ -61,7 +62,8 @@ class RayRuntime(Runtime):
             self._known_program(), made, name, self._packed
         )
         handle = RayHandle(actor, name)
-        self._handles.append(handle)
+        self._handles[handle] = RayRef(actor.started.remote(), handle)
+        actor.make.remote()
         return handle
 
     def _known_program(self) -> Any:
@@ -81,8 +83,11 @@ class RayRuntime(Runtime):
             handle.stop()
             return
         assert isinstance(handle, RayHandle)
-        self._handles = [other for other in self._handles if other != handle]
+        self._handles.pop(handle, None)
         handle.kill()
+
+    def started(self, handle: Handle) -> AnyRef:
+        return self._handles.get(handle, InlineRef()) if isinstance(handle, RayHandle) else InlineRef()
 
     def require(self, demands: Sequence[Demand]) -> None:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
@@ -161,7 +166,7 @@ class RayRuntime(Runtime):
             ray.wait(ending, num_returns=len(ending), timeout=CLOSING_S, fetch_local=False)
         for handle in self._handles:
             handle.kill()
-        self._handles = []
+        self._handles = {}
 
 
 class ChildRuntime(RayRuntime):

@@ -24,14 +24,26 @@ class Worker:
         self._where = f"worker {name}, process {os.getpid()} on {ray.util.get_node_ip_address()}"
         self._object: Any = None
         self._failed: Failed | None = None
+        #: What the object is to be made of; None once that has been tried.
+        self._plan: tuple[bytes, bytes] | None = program, build
+
+    def started(self) -> None:
+        """Says that there is a process."""
+
+    def make(self) -> None:
+        """Makes the object, unless that has been done: whoever has a handle may call before who spawned it."""
+        if self._plan is None:
+            return
+        (known, build), self._plan = self._plan, None
         try:
-            adopt(program)
+            adopt(known)
             self._object = cloudpickle.loads(build)()
         except Exception as error:
             self._failed = Failed.of(error.with_traceback(_below_here(error.__traceback__)), self._where)
 
     def call(self, method: str, returns: int, *args: Any) -> Any:
         """Calls ``method`` of the object, for so many results."""
+        self.make()
         if self._failed is not None:
             raise self._failed
         result = self._reporting(lambda: getattr(self._object, method)(*args))

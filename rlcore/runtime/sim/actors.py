@@ -45,6 +45,8 @@ class Actor:
         self.gone: str | None = None
         #: Whether everybody knows that at once.
         self.seen = False
+        #: Settled once it has room.
+        self.started = SimRef(handle)
         self._cluster = cluster
         self._chance = Chance(cluster.config, number + 2, cluster.faults, number)
         #: The object itself; None before it is built and once it is gone.
@@ -66,6 +68,11 @@ class Actor:
             # Raised by every call, as itself.
             self._cannot_start = error
             raise
+
+    def begin(self) -> None:
+        """It has room, and does what it was sent."""
+        self.started.settle(Crossed(None, 0, False), self.place)
+        self._advance()
 
     # -- calls arrive
 
@@ -101,7 +108,7 @@ class Actor:
 
     def _advance(self) -> None:
         """Begins what is next, if all that it needs is there."""
-        while self.gone is None and self._running is None and self._queue:
+        while self.gone is None and self.started.settled and self._running is None and self._queue:
             call = self._queue[0]
             pending = [ref for ref in call.awaited if not ref.settled]
             if pending:
@@ -210,6 +217,8 @@ class Actor:
         self._cluster.journal.note(self._cluster.timeline.now, f"worker {self.number} is gone: {cause}")
         self.gone, self.place.gone, self.seen = cause, machine, seen
         self._cluster.forget(self)
+        if not self.started.settled:
+            self.started.settle(WorkerLost(self.handle, cause), self.place)
         if self._program is not None:
             self._cluster.programs.end(self._program)
         for other in self.spawned:

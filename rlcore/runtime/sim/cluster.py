@@ -17,6 +17,7 @@ from rlcore.runtime.sim.calls import Body, Bulk, Crossed, Delivery, SimRef, meth
 from rlcore.runtime.sim.chance import Chance, Faults
 from rlcore.runtime.sim.config import SimConfig
 from rlcore.runtime.sim.journal import Journal
+from rlcore.runtime.sim.machines import Machines
 from rlcore.runtime.sim.network import Place, transfer
 from rlcore.runtime.sim.programs import Program, Programs
 from rlcore.runtime.sim.timeline import Timeline
@@ -38,6 +39,7 @@ class Cluster:
         self.timeline: Timeline[Program] = Timeline(config, Chance(config, 1, self.faults))
         self.programs = Programs(self.timeline, Place("driver"))
         self.journal = Journal()
+        self.machines = Machines(config, self.timeline)
         self.key = f"{next(_numbers):020d}"
         _clusters[self.key] = self
         #: How often a runtime was among what has crossed.
@@ -82,8 +84,8 @@ class Cluster:
 
     # -- workers
 
-    def spawn(self, build: Callable[[], Any]) -> SimHandle:
-        """A new worker. ``UserError`` where ``build`` cannot be sent."""
+    def spawn(self, build: Callable[[], Any], cpus: float) -> SimHandle:
+        """A new worker, once there are so many CPUs for it. ``UserError`` where ``build`` cannot be sent."""
         name = name_of(build)
         data = packed(build, f"worker {name}")
         children = self.children
@@ -97,11 +99,13 @@ class Cluster:
         self._handles[number] = handle
         if spawner is not None:
             spawner.spawned.append(actor)
+        self.machines.place(actor, cpus)
         return handle
 
     def forget(self, actor: Actor) -> None:
         """A worker is gone."""
         self._actors.pop(actor.place, None)
+        self.machines.leave(actor)
 
     def handle(self, number: int) -> SimHandle:
         """The handle of a worker, which somebody still has."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from rlcore.runtime.base import RuntimeConfig
 
@@ -88,13 +88,29 @@ class Stragglers(_Part):
     factor: Factor = 10.0
 
 
+class Away(_Part):
+    """When a machine is taken away, and when it comes back; left out, never."""
+
+    since: Seconds
+    until: Seconds | None = None
+
+
+class Machine(_Part):
+    """A machine that comes and goes, with so many of the cluster's CPUs. What is on it when it goes is lost."""
+
+    cpus: Annotated[int, Field(ge=1)]
+    away: tuple[Away, ...]
+
+
 class SimConfig(RuntimeConfig):
     """Settings of the runtime ``sim``. The same settings and the same program give the same run, event by event."""
 
     #: Decides durations, the order of what happens at the same time, and what goes wrong.
     seed: Annotated[int, Field(ge=0)] = 0
-    #: CPUs of the cluster. Every worker has those that it asked for to itself.
+    #: CPUs of the cluster. Every worker has those that it asked for to itself, and waits until there are as many free.
     cpus: Annotated[int, Field(ge=1)] = 65536
+    #: Those among them that are not always there. They are given away last.
+    machines: tuple[Machine, ...] = ()
     #: How long calls take, by name of the method, and those that are not named. ``start`` is a worker's start.
     costs: dict[str, AnyCost] = Field(default_factory=dict)
     call: AnyCost = Cost(seconds=0.001, spread=0.5)
@@ -113,3 +129,9 @@ class SimConfig(RuntimeConfig):
     #: The simulation ends with an error when it comes so far.
     max_seconds: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
     max_events: Annotated[int, Field(ge=1)] | None = None
+
+    @model_validator(mode="after")
+    def _of_the_cluster(self) -> SimConfig:
+        if sum(machine.cpus for machine in self.machines) > self.cpus:
+            raise ValueError("'machines' have more CPUs than 'cpus', of which theirs are a part")
+        return self

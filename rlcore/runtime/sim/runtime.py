@@ -44,7 +44,7 @@ class SimRuntime(Runtime):
         """Starts a worker and does not wait for it; what ``build()`` raises is raised by the first call on it."""
         if self._closed:
             raise RlcoreError("this runtime has been closed")
-        handle = self._cluster.spawn(build)
+        handle = self._cluster.spawn(build, resources.cpus)
         self._handles.append(handle)
         return handle
 
@@ -61,6 +61,9 @@ class SimRuntime(Runtime):
         self._handles = [other for other in self._handles if other is not handle]
         handle.actor.die("it was killed", seen=True)
 
+    def started(self, handle: Handle) -> SimRef:
+        return handle.actor.started if isinstance(handle, SimHandle) else self.put(None)
+
     def require(self, demands: Sequence[Demand]) -> None:
         have = float(self._cluster.config.cpus)
         for demand in demands:
@@ -73,7 +76,7 @@ class SimRuntime(Runtime):
                 )
 
     def capacity(self) -> Resources:
-        return Resources(cpus=float(self._cluster.config.cpus))
+        return Resources(cpus=self._cluster.machines.cpus)
 
     # -- values
 
