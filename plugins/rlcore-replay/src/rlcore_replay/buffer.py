@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from rlcore.batch import (
     AGENT_ID,
     BATCH_INDEXES,
+    LAST_OBS,
     LENGTH,
     PRIORITIES,
     START,
@@ -21,6 +23,7 @@ from rlcore.errors import BatchError
 from rlcore.returns import as_transitions
 from rlcore_replay.priorities import EPSILON, Priorities
 from rlcore_replay.ring import Ring
+from rlcore_replay.shared_frames import SharedFrames
 
 Indexes = NDArray[np.int64]
 
@@ -41,12 +44,14 @@ class ReplayBuffer:
         buffer.update_priorities(minibatch["batch_indexes"], td_error)
 
     With ``alpha`` items are drawn in proportion to their priorities; without, each alike. Nested observations lie in
-    a column a leaf. What is drawn are copies.
+    a column a leaf. Where observations are stacks of frames, each frame is stored once (:mod:`rlcore_replay.stacks`).
+    What is drawn are copies.
     """
 
     def __init__(self, capacity: int, *, alpha: float | None = None, epsilon: float = EPSILON) -> None:
         self.capacity = capacity
         self._ring = Ring(capacity)
+        self._frames = SharedFrames(capacity)
         self._priorities = None if alpha is None else Priorities(capacity, alpha, epsilon)
         #: How many rows have been added in all.
         self.added = 0
@@ -60,7 +65,7 @@ class ReplayBuffer:
     @property
     def nbytes(self) -> int:
         """Bytes of all arrays."""
-        return self._ring.nbytes + (self._priorities.tree.nbytes if self._priorities is not None else 0)
+        return self._ring.nbytes + self._frames.nbytes + (self._priorities.tree.nbytes if self._priorities is not None else 0)
 
     @property
     def priorities(self) -> NDArray[np.float64] | None:
@@ -75,16 +80,33 @@ class ReplayBuffer:
         items get where there is one, else the highest priority so far. Raises ``BatchError`` for batches of recurrent
         policies and for columns that are not those of the first batch.
         """
-        if batch.pieces != len(batch):
-            batch = as_transitions(batch)
-        own = batch.rows.get(PRIORITIES)
-        columns = {name: column for name, column in batch.rows.items() if name not in _LEFT_OUT}
-        columns |= {_CUT + name: column for name, column in batch.cuts.items() if name not in _LEFT_OUT}
-        spans = self._ring.write(columns, len(batch))
+        try:
+            own = batch.rows.get(PRIORITIES)
+            batch = self._frames.encode(batch)
+            if batch.pieces != len(batch):
+                batch = as_transitions(batch)
+            columns = {name: column for name, column in batch.rows.items() if name not in _LEFT_OUT}
+            columns |= {_CUT + name: column for name, column in batch.cuts.items() if name not in _LEFT_OUT}
+            spans = self._write(columns, len(batch))
+        finally:
+            self._frames.settle()
         if self._priorities is not None:
             self._priorities.add(spans, own)
         self.added += len(batch)
         return places_of(spans)
+
+    def _write(self, columns: Mapping[str, Array], rows: int) -> list[slice]:
+        """Writes to the ring; frames are kept for what is written, and given up with what was there."""
+        if not self._frames.names:
+            return self._ring.write(columns, rows)
+        gone = {name: self._ring.column(_column_of(name)) for name in self._frames.names} if len(self) else {}
+        places = self._ring.overwritten(rows)
+        before = {name: column.take(places, axis=0) for name, column in gone.items()}
+        spans = self._ring.write(columns, rows)
+        kept = slice(max(0, rows - self.capacity), None)
+        self._frames.refer({name: columns[_column_of(name)][kept] for name in self._frames.names})
+        self._frames.release(before)
+        return spans
 
     def sample(self, n: int, rng: np.random.Generator, beta: float = 0.4) -> SampleBatch:
         """``n`` transitions, one piece each, with replacement.
@@ -101,13 +123,15 @@ class ReplayBuffer:
 
     def take(self, indexes: Indexes, more: dict[str, Array] | None = None) -> SampleBatch:
         """The transitions at ``indexes`` ``[n]``, with row columns ``more``."""
-        rows, cuts = more or {}, {START: np.arange(len(indexes)), LENGTH: np.ones(len(indexes), np.int64)}
+        rows: dict[str, Array] = {}
+        cuts: dict[str, Array] = {START: np.arange(len(indexes)), LENGTH: np.ones(len(indexes), np.int64)}
         for name, column in self._ring.read(indexes).items():
             if name.startswith(_CUT):
                 cuts[name[len(_CUT) :]] = column
             else:
                 rows[name] = column
-        return SampleBatch(rows, cuts)
+        self._frames.decode(rows, cuts)
+        return SampleBatch({**rows, **(more or {})}, cuts)
 
     def update_priorities(self, batch_indexes: Indexes, td_error: ArrayLike) -> None:
         """After learning: the temporal differences ``[n]`` of the items at ``batch_indexes`` ``[n]``.
@@ -121,15 +145,21 @@ class ReplayBuffer:
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly; its arrays are views where possible."""
-        own = {"ring": self._ring.get_state(), "added": self.added}
+        own = {"ring": self._ring.get_state(), "frames": self._frames.get_state(), "added": self.added}
         return own if self._priorities is None else {**own, "priorities": self._priorities.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""
         self._ring.set_state(state["ring"])
+        self._frames.set_state(state["frames"])
         self.added = int(state["added"])
         if self._priorities is not None:
             self._priorities.set_state(state["priorities"])
+
+
+def _column_of(name: str) -> str:
+    """What the ring calls a column of rows or of successors."""
+    return _CUT + name if name.startswith(LAST_OBS) else name
 
 
 def places_of(spans: list[slice]) -> Indexes:

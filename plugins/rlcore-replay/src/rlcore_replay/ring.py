@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 from rlcore.columns import Array
 from rlcore.errors import BatchError
 
+Indexes = NDArray[np.int64]
+
 #: Columns of at most so many bytes a row lie side by side, so that one copy gathers them all.
 NARROW_BYTES = 64
 
@@ -62,6 +64,11 @@ class Ring:
         self._filled = min(self.capacity, self._filled + rows)
         return spans
 
+    def overwritten(self, rows: int) -> Indexes:
+        """The places whose rows the next ``rows`` rows replace."""
+        places = [np.arange(span.start, min(span.stop, self._filled)) for span in self._spans(min(rows, self.capacity))]
+        return np.concatenate([np.zeros(0, np.int64), *places])
+
     def _spans(self, rows: int) -> Iterator[slice]:
         """The ranges of places that the next ``rows`` rows take."""
         end = min(self.position + rows, self.capacity)
@@ -97,7 +104,7 @@ class Ring:
                     f"{dtype} {shape}"
                 )
 
-    def read(self, places: NDArray[np.int64]) -> dict[str, Array]:
+    def read(self, places: Indexes) -> dict[str, Array]:
         """The rows at ``places`` ``[n]`` in new arrays; those of narrow columns are strided."""
         found = self._narrow.take(places)
         rows: dict[str, Array] = {name: found[name] for name in self._fields}
