@@ -178,7 +178,7 @@ def test_a_batch_that_does_not_fit_leaves_no_frames_behind() -> None:
 
 def test_the_pool_makes_room() -> None:
     pool = FramePool((2,), np.dtype(np.int16), 2)
-    ids = pool.add(np.arange(40, dtype=np.int16).reshape(10, 2).view(np.uint8))
+    ids = pool.add(np.arange(20, dtype=np.int16).reshape(10, 2).view(np.uint8))
     pool.refer(ids[3:])
     pool.settle()
     assert len(pool) == 7 and pool.take(ids[5:7]).tolist() == [[10, 11], [12, 13]]
