@@ -153,6 +153,15 @@ class Crew:
 
     # -- calls on all
 
+    def ask(self, method: str, *args: Any) -> dict[int, Any]:
+        """By place, the answers of those that are there; the new one's where one was replaced."""
+        return {answer.place: answer.value for answer in self._ask(method, args, 1, self._present())}
+
+    def ask_one(self, index: int, method: str, *args: Any) -> Any:
+        """The answer of whoever is in that place."""
+        (answer,) = self._ask(method, args, 1, [self._members[index]])
+        return answer.value
+
     def sample(self, method: str, returns: int) -> list[Answer]:
         """Everyone's sample, of so many results: a worker that gives them is in order."""
         self.fill()

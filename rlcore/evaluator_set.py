@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import ROOM_S, TRIES, Call, Member, Patience, Watch
+from rlcore.crew import ROOM_S, TRIES, BringUp, Call, Crew, Member, Patience, Watch
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -95,8 +95,11 @@ class EvaluatorSet:
         rule: RoundRule = EVERYONE,
         on_loss: Callable[[int, str], None] = lambda index, cause: None,
         on_vacancy: Callable[[Sequence[int], int], None] = lambda places, size: None,
+        on_other_loss: Callable[[str, int, str], None] = lambda worker, index, cause: None,
     ) -> None:
         self._runtime = runtime
+        self._patience = Patience(timeout_s, room_timeout_s)
+        self._on_other_loss = on_other_loss
         self.local = local
         self.local_samples = not builders
         members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
@@ -107,7 +110,7 @@ class EvaluatorSet:
             EVALUATOR_RESOURCES,
             self._bring_up,
             Watch(on_loss, on_vacancy),
-            Patience(timeout_s, room_timeout_s),
+            self._patience,
             rule=rule,
         )
         self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
@@ -118,21 +121,55 @@ class EvaluatorSet:
         #: what evaluators went on from.
         self._updates: dict[frozenset[str], tuple[Ref, ...]] = {}
         self._begun_with: dict[int, list[tuple[str, Any]]] = {}
-        self._for_newcomers: list[Callable[[Handle], Sequence[Ref]]] = []
+        self._for_newcomers: list[Callable[[Handle, int], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
         self.env_steps = 0
         self._metrics = [Metrics() for _ in members]
+        self._representative: Mapping[int, Collection[int]] | None = None
 
     @property
     def handles(self) -> list[Handle]:
         """The evaluators as they are now; others, where some have been replaced, and fewer, where there is no room."""
         return self._crew.handles
 
+    @property
+    def by_place(self) -> dict[int, Handle]:
+        """The same, by their index."""
+        return self._crew.by_place
+
     def reader(self) -> SampleReader:
         """A reader for one optimizer."""
         reader = SampleReader(self)
         self._readers.append(reader)
         return reader
+
+    @property
+    def size(self) -> int:
+        """How many evaluators there are to be."""
+        return self._crew.size
+
+    def slots(self) -> int:
+        """How many environments each of them has; it waits for one that can say so."""
+        answers = self._crew.ask_idle("slots")
+        return int(next(iter(answers.values()))) if answers else self.local.slots()
+
+    def others(self, worker: str, builders: Sequence[Callable[[], Any]], needs: Resources, bring_up: BringUp) -> Crew:
+        """Further workers of an optimizer, which are called ``worker``: replaced and reported as evaluators are."""
+
+        def lost(index: int, cause: str) -> None:
+            self._on_other_loss(worker, index, cause)
+
+        members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
+        watch = Watch(lost, lambda places, size: None)
+        return Crew(self._runtime, members, needs, bring_up, watch, self._patience)
+
+    def count_only(self, slots: Mapping[int, Collection[int]]) -> None:
+        """From now on the returns of these slots stand for the run, by evaluator; others explore more."""
+        self._representative = slots
+
+    def representative(self, index: int, slot: int) -> bool:
+        """Whether what an evaluator reaches in that slot stands for the run."""
+        return self._representative is None or slot in self._representative.get(index, ())
 
     def stream(self, ahead: int) -> SampleStream:
         """Samples as they come, for an optimizer that has the evaluators to itself."""
@@ -244,15 +281,15 @@ class EvaluatorSet:
         """The value of a reference. ``WorkerLost`` also where it has not come in the time that evaluators have."""
         return self._crew.result(ref)
 
-    def bring_up_with(self, calls: Callable[[Handle], Sequence[Ref]]) -> None:
-        """From now on ``calls(handle)`` is what a new evaluator gets beside weights, progress and filters."""
+    def bring_up_with(self, calls: Callable[[Handle, int], Sequence[Ref]]) -> None:
+        """From now on ``calls(handle, index)`` is what a new evaluator gets beside weights, progress and filters."""
         self._for_newcomers.append(calls)
 
     def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
         told = [handle.submit(method, argument) for method, argument in self._begun_with.get(index, [])]
         told += [handle.submit("receive", *update) for update in self._updates.values()]
         for calls in self._for_newcomers:
-            told += calls(handle)
+            told += calls(handle, index)
         told.append(handle.submit("begin_again", life))
         return told
 

@@ -65,8 +65,11 @@ class Events:
         """The checkpoint of ``iteration`` is complete in the folder ``path``; ``best`` if it is the best."""
 
     @_hookspec
-    def worker_lost(self, index: int, cause: str) -> None:
-        """Evaluator ``index`` was lost for the reason ``cause``, and is being replaced."""
+    def worker_lost(self, index: int, cause: str, worker: str) -> None:
+        """The worker ``index`` of those called ``worker`` was lost for the reason ``cause``, and is being replaced.
+
+        ``worker`` is ``evaluator``, or what an optimizer calls workers of its own.
+        """
 
     @_hookspec
     def places_vacant(self, places: Sequence[int], size: int) -> None:

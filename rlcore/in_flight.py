@@ -68,6 +68,11 @@ class InFlight(Generic[Note]):
         able = [member.index for member in self._crew.members if not member.vacant and self.room(member.index) > 0]
         return sorted(able, key=lambda index: len(self._calls[index]))
 
+    def forget(self) -> None:
+        """What is in flight is of no use any more."""
+        for calls in self._calls.values():
+            calls.clear()
+
     def count(self) -> int:
         """How many calls are in flight."""
         return sum(len(calls) for calls in self._calls.values())

@@ -161,7 +161,10 @@ def _start_evaluators(
     builders = [functools.partial(maker.sampler, i) for i in range(settings.count)]
 
     def on_loss(index: int, cause: str) -> None:
-        hooks.call.worker_lost(index=index, cause=cause)
+        on_other_loss("evaluator", index, cause)
+
+    def on_other_loss(worker: str, index: int, cause: str) -> None:
+        hooks.call.worker_lost(index=index, cause=cause, worker=worker)
 
     def on_vacancy(places: Sequence[int], size: int) -> None:
         hooks.call.places_vacant(places=places, size=size)
@@ -175,6 +178,7 @@ def _start_evaluators(
         room_timeout_s=settings.room_timeout_s,
         rule=rule,
         on_loss=on_loss,
+        on_other_loss=on_other_loss,
         on_vacancy=on_vacancy,
     )
 

@@ -347,6 +347,10 @@ class PolicyEvaluator:
         """Calls utility ``u^i`` of a policy by name."""
         return self.policies[policy_id].call(utility, *args)
 
+    def slots(self) -> int:
+        """How many environments it samples."""
+        return self.env.num_slots
+
     def metrics(self) -> Metrics:
         """Finished episodes and restarted slots since the last call."""
         metrics, self._metrics = self._metrics, Metrics()

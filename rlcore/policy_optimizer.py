@@ -59,6 +59,9 @@ class PolicyOptimizer(ABC):
     Config: ClassVar[type[OptimizerConfig]] = OptimizerConfig
     #: Methods that a policy graph may leave out and this optimizer cannot do without.
     requires: ClassVar[frozenset[str]] = frozenset()
+    #: Whether what is under way goes on between its steps: such a run is not repeatable, and goes on from a checkpoint
+    #: without what was under way.
+    asynchronous: ClassVar[bool] = False
     #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_optimizer``, such as ``graph, steps``.
     conformance: ClassVar[Mapping[str, Any]] = {}
 

@@ -44,6 +44,10 @@ class SampleStream:
             for index in idle:
                 self._in_flight.submit(index, None, "sample_counted", returns=2)
 
+    def forget(self) -> None:
+        """What is in flight is of no use any more: it is neither given nor counted."""
+        self._in_flight.forget()
+
     @property
     def next(self) -> list[Ref]:
         """What to wait for: the next sample of each evaluator."""

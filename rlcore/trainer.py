@@ -168,10 +168,10 @@ class Trainer:
         started, sampled = now(), self.evaluators.env_steps
         results = step_together(self.optimizers)
         metrics = self.evaluators.metrics()
-        episodes = [episode for own in metrics for episode in own.episodes]
+        episodes = [(i, episode) for i, own in enumerate(metrics) for episode in own.episodes]
         trained = now()
         self.counters.add(results, metrics, self.evaluators.env_steps - sampled)
-        self._window.add(episodes)
+        self._window.add(episode for i, episode in episodes if self.evaluators.representative(i, episode.slot))
         evaluation = self._evaluate_if_due()
         evaluated = now()
         self._advance_clock()

@@ -73,9 +73,9 @@ class PlainProgress:
             parts.append(f"{duration(left)} left")
         click.echo("  ".join(parts), err=True)
 
-    def worker_lost(self, index: int, cause: str) -> None:
+    def worker_lost(self, index: int, cause: str, worker: str) -> None:
         """Says so."""
-        click.echo(f"evaluator {index} was lost and is replaced: {cause}", err=True)
+        click.echo(f"{worker} {index} was lost and is replaced: {cause}", err=True)
 
     def places_vacant(self, places: Sequence[int], size: int) -> None:
         """Says who is not there."""
@@ -126,10 +126,10 @@ class LiveProgress:
             evaluation = number(row["evaluation_return_mean"])
             self._progress.print(f"{row['env_steps']:,} steps: evaluation {evaluation}", highlight=False)
 
-    def worker_lost(self, index: int, cause: str) -> None:
+    def worker_lost(self, index: int, cause: str, worker: str) -> None:
         """Says so above the line."""
         if self._progress is not None:
-            self._progress.print(f"evaluator {index} was lost and is replaced: {cause}", markup=False, highlight=False)
+            self._progress.print(f"{worker} {index} was lost and is replaced: {cause}", markup=False, highlight=False)
 
     def places_vacant(self, places: Sequence[int], size: int) -> None:
         """Says above the line who is not there."""

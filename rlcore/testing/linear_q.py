@@ -139,7 +139,7 @@ class LinearQActor:
 
     def call(self, utility: str, *args: Any) -> Any:
         """Utility ``set_epsilon``."""
-        return call_utility(self, {"set_epsilon": self.set_epsilon}, utility, args)
+        return call_utility(self, {"set_epsilon": self.set_epsilon, "set_exploration": self.set_epsilon}, utility, args)
 
     def set_weights(self, weights: Weights) -> None:
         """Copies the named weights."""
@@ -307,7 +307,8 @@ class LinearQ(PolicyGraph):
         self._load({TARGET + name: self._weights[name] for name in (WEIGHT, BIAS)})
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        return {"update_target": self.update_target, "set_epsilon": self._actor.set_epsilon}
+        explore = self._actor.set_epsilon
+        return {"update_target": self.update_target, "set_epsilon": explore, "set_exploration": explore}
 
     def _load(self, weights: Weights) -> None:
         self._weights = {**self._weights, **{name: np.array(array, np.float32) for name, array in weights.items()}}

@@ -54,7 +54,7 @@ def test_every_event_can_be_called_and_implementations_may_take_fewer_arguments(
     hooks.call.iteration(row={"iteration": 1})
     hooks.call.evaluation(result={})
     hooks.call.checkpoint(path=None, iteration=1, best=True)
-    hooks.call.worker_lost(index=0, cause="killed")
+    hooks.call.worker_lost(index=0, cause="killed", worker="evaluator")
     hooks.call.episode_end(worker=0, episode=None)
     hooks.call.run_end(status="stopped", result={})
     assert recorder.seen == [("iteration", {"iteration": 1}), ("run_end", "stopped")]

@@ -28,7 +28,7 @@ from rlcore_replay.priorities import EPSILON
 class PrioritizedConfig(OptimizerConfig):
     """Proportional priorities: a transition is drawn with probability in proportion to (|TD error| + epsilon)^alpha."""
 
-    alpha: float = Field(0.6, ge=0.0)
+    alpha: float = Field(default=0.6, ge=0.0)
     #: How far the weights of the loss make up for it: 1 is wholly. A number, or points by environment steps.
     beta: NonNegativeSchedule = 0.4
     epsilon: PositiveFloat = EPSILON

@@ -64,7 +64,7 @@ class AllReduce(PolicyOptimizer):
         #: What the replicas have been told last.
         self._told = self._ledger.progress
         self._everywhere("keep_samples", KEPT_SAMPLES)
-        evaluators.bring_up_with(self._bring_up)
+        evaluators.bring_up_with(lambda handle, index: self._bring_up(handle))
 
     def _bring_up(self, handle: Handle) -> list[Ref]:
         """What makes an evaluator a replica like the driver's own."""

@@ -1,0 +1,224 @@
+"""Ape-X: evaluators, replay and the learner, each at their own pace (Horgan et al. 2018; RLlib, section 5.2).
+
+Samples go from evaluators to replay actors, minibatches from there to the learner, priorities back, weights from the
+learner to the evaluators: by reference, and the driver sees small counts only.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+
+from rlcore.crew import LOST, Crew
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.in_flight import Arrival, InFlight
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import Weights
+from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+from rlcore.sample_stream import Sample
+from rlcore.schedule import value_at
+from rlcore_apex.config import ApexConfig
+from rlcore_apex.exploration import ExplorationLadder
+from rlcore_apex.learner_actor import LearnerActor
+from rlcore_apex.pace import ApexPace
+from rlcore_apex.replay_actor import ReplayActor
+from rlcore_apex.tally import Tally
+
+#: What the learner is asked for beside updates.
+WEIGHTS, SNAPSHOT = "weights", "snapshot"
+
+
+class Apex(PolicyOptimizer):
+    """Everyone has work ahead of them and nobody waits for the driver; queues are bounded, and producers wait."""
+
+    Config = ApexConfig
+    config: ApexConfig
+    asynchronous = True
+    conformance: ClassVar[Mapping[str, Any]] = {
+        "config": {"learning_starts": 16, "minibatch_size": 16, "learnt_per_sampled": 2.0, "capacity": 4096},
+        "graph": "rlcore.testing.linear_q:LinearQ",
+        "uses_every_row": False,
+    }
+
+    def __init__(
+        self,
+        local: PolicyEvaluator,
+        evaluators: EvaluatorSet,
+        runtime: Runtime,
+        config: ApexConfig,
+        trains: tuple[str, ...],
+    ) -> None:
+        super().__init__(local, evaluators, runtime, config, trains)
+        specs = {policy_id: local.graph_spec(policy_id) for policy_id in trains}
+        learner = functools.partial(LearnerActor, specs, config.devices, runtime.child())
+        gpus = sum(device.startswith("cuda") for device in config.devices)
+        share = -(-config.capacity // config.replay_actors)
+        seeds = np.random.SeedSequence(config.seed).spawn(config.replay_actors)
+        memories = [functools.partial(ReplayActor, trains, share, config.prioritized, seed) for seed in seeds]
+        self._tally = Tally(runtime.now())
+        self._held: list[Mapping[str, int]] = [{} for _ in memories]
+        self._snapshot: Ref | None = None
+        self._learner: Crew = evaluators.others("learner", [learner], Resources(gpus=gpus), self._resume_learner)
+        self._replay: Crew = evaluators.others("replay actor", memories, Resources(), self._forget_memory)
+        self._samples = evaluators.stream(config.samples_ahead)
+        self._stores: InFlight[None] = InFlight(runtime, self._replay, config.samples_ahead)
+        self._draws: InFlight[str] = InFlight(runtime, self._replay, config.draws_ahead)
+        # Two more: weights and a snapshot wait for no place in the queue.
+        self._learning: InFlight[tuple[str, int, Handle] | str] = InFlight(
+            runtime, self._learner, config.learner_queue + 2
+        )
+        self._turns = itertools.cycle(range(config.replay_actors))
+        self._pace = ApexPace(trains, config)
+        self._waiting: deque[Sample] = deque()
+        self._delays = [0] * evaluators.size
+        self._asked: set[str] = set()
+        self._ladder = ExplorationLadder(evaluators, trains, config.exploration)
+
+    # -- the algorithm
+
+    def step(self) -> StepResult:
+        self._ladder.put_up()
+        self._tally = tally = Tally(self.runtime.now())
+        while tally.samples < self.config.rounds * self.evaluators.size:
+            self._ask()
+            self._wait()
+            for sample in self._samples.arrived():
+                self._waiting.append(sample)
+                self._delays[sample.index] += sample.info.env_steps
+                tally.sampled(sample.info.env_steps, self.evaluators.version - sample.info.version)
+            for stored in self._stores.arrived():
+                self._held[stored.index] = {} if stored.value is LOST else stored.value
+            for drawn in self._draws.arrived():
+                self._learn_from(drawn)
+            for done in self._learning.arrived():
+                self._take_in(done)
+        return tally.result(self.runtime.now())
+
+    def _ask(self) -> None:
+        """Whatever may be done is asked for: to store what has come, to draw, to sample, to send weights."""
+        while self._waiting and self._stores.idle():
+            self._store(self._waiting.popleft())
+        self._draw()
+        at_work = self._draws.count() + self._learning.count()
+        if not self._waiting and not (at_work and self._pace.learner_is_behind()):
+            self._samples.ask()
+        self._send_weights()
+        if self._pace.snapshot_is_due:
+            self._ask_learner(SNAPSHOT, "snapshot")
+            self._pace.kept()
+
+    def _store(self, sample: Sample) -> None:
+        """The replay actors take turns; whoever has no room is passed over."""
+        able = self._stores.idle()
+        index = next(turn for turn in self._turns if turn in able)
+        self._stores.submit(index, None, "add", sample.batch)
+        self._pace.sampled(sample.info.env_steps)
+
+    def _draw(self) -> None:
+        """Minibatches of policies that are due, until enough of them are on their way."""
+        beta = value_at(self.config.prioritized.beta, self._pace.env_steps)
+        while self._draws.count() + self._learning.count() < self.config.learner_queue:
+            able = [(i, name) for i in self._draws.idle() if (name := self._pace.due(self._held[i])) is not None]
+            if not able:
+                return
+            index, policy_id = able[0]
+            self._draws.submit(index, policy_id, "draw", policy_id, self.config.minibatch_size, beta, returns=2)
+            self._pace.drawn(policy_id)
+
+    def _learn_from(self, drawn: Arrival[str]) -> None:
+        """Hands a minibatch on to the learner; one that was lost will be drawn anew."""
+        if drawn.value is LOST:
+            self._pace.undrawn(drawn.note)
+            return
+        origin = (drawn.note, drawn.index, drawn.handle)
+        self._learning.submit(0, origin, "learn", drawn.note, drawn.others[0], self._pace.env_steps, returns=2)
+
+    def _take_in(self, done: Arrival[Any]) -> None:
+        """What the learner has done: priorities go back, weights out, and its state is kept."""
+        if isinstance(done.note, str):
+            self._asked.discard(done.note)
+        if done.value is LOST:
+            self._tally.dropped(0 if isinstance(done.note, str) else self.config.minibatch_size)
+        elif done.note == SNAPSHOT:
+            self._snapshot = done.others[0]
+        elif done.note == WEIGHTS:
+            self.evaluators.publish(done.others[0], done.value)
+            self._refresh()
+        else:
+            _, index, handle = done.note
+            if self._replay.members[index].handle is handle:
+                self._replay.tell_one(index, "take", done.others[0])
+            self._pace.learnt()
+            self._tally.learnt(done.value)
+
+    def _send_weights(self) -> None:
+        """New ones come from the learner, when somebody has sampled long enough with those it has."""
+        if max(self._delays) >= self.config.max_weight_delay and self._pace.has_new_weights:
+            self._ask_learner(WEIGHTS, "acting_weights")
+            self._pace.published()
+
+    def _refresh(self) -> None:
+        for index, delay in enumerate(self._delays):
+            if delay >= self.config.max_weight_delay:
+                self.evaluators.refresh(index)
+                self._delays[index] = 0
+
+    def _ask_learner(self, what: str, method: str) -> None:
+        if what not in self._asked:
+            self._asked.add(what)
+            self._learning.submit(0, what, method, returns=2)
+
+    def _wait(self) -> None:
+        """Until something has come, or somebody's time is over."""
+        pending = (self._samples, self._stores, self._draws, self._learning)
+        patience = min(one.patience() for one in pending)
+        self.runtime.wait([ref for one in pending for ref in one.next], 1, None if patience == float("inf") else patience)
+
+    # -- losses
+
+    def _resume_learner(self, handle: Handle, index: int, life: int) -> list[Ref]:
+        """A learner that takes the place of another goes on from what was kept last."""
+        return [] if self._snapshot is None else [handle.submit("set_state", self._snapshot)]
+
+    def _forget_memory(self, handle: Handle, index: int, life: int) -> list[Ref]:
+        """What a replay actor held went with it."""
+        self._tally.dropped(sum(self._held[index].values()))
+        self._held[index] = {}
+        return []
+
+    # -- state
+
+    def get_weights(self) -> dict[str, Weights]:
+        weights: dict[str, Weights] = self._learner.ask("get_weights")[0]
+        return weights
+
+    def graph_states(self) -> dict[str, dict[str, Any]]:
+        states: dict[str, dict[str, Any]] = self._learner.ask("graph_states")[0]
+        return states
+
+    def get_state(self) -> dict[str, Any]:
+        """What is on its way is not in it: after ``set_state`` it is sampled and drawn anew."""
+        memories = self._replay.ask("get_state")
+        return {
+            "learner": self._learner.ask("get_state")[0],
+            "pace": self._pace.get_state(),
+            "replay": {str(i): own for i, own in memories.items()},
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for pending in (self._samples, self._stores, self._draws, self._learning):
+            pending.forget()
+        self._waiting.clear()
+        self._asked.clear()
+        self._pace.set_state(state["pace"])
+        self._snapshot = self.runtime.put(state["learner"])
+        self._learner.ask("set_state", self._snapshot)
+        for i in range(self.config.replay_actors):
+            if str(i) in state["replay"]:
+                self._held[i] = self._replay.ask_one(i, "set_state", state["replay"][str(i)])
