@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from rlcore.acting import LOG_STD, Architecture, FlatObs, ModelConfig, layer_names
-from rlcore.acting.architecture import POLICY, VALUE, encoder_name
+from rlcore.acting.architecture import POLICY, VALUE
+from rlcore.acting.body import encoder_name
 from rlcore.acting.scaling import scales
 from rlcore.batch import OBS
 from rlcore.columns import Columns, column_name
