@@ -96,7 +96,7 @@ class Architecture(Body):
         }
 
 
-def refuse_encoders(architecture: Architecture) -> None:
+def refuse_encoders(architecture: Body) -> None:
     """``ConfigError`` for an architecture with convolutions, on behalf of what has none."""
     if architecture.encoders:
         raise ConfigError(
