@@ -58,16 +58,18 @@ class _Layer:
 
     def __init__(self, weights: Weights, name: str, offsets: Mapping[str, int]) -> None:
         self._linear = Linear(weights, name)
-        self._weight, self._bias = weights.get(f"{name}.weight_noise"), weights.get(f"{name}.bias_noise")
+        noisy = name in offsets
+        self._noise = (weights[f"{name}.weight_noise"], weights[f"{name}.bias_noise"]) if noisy else None
         self._at = offsets.get(name, 0)
 
     def __call__(self, x: Float32, noise: Float32 | None) -> Float32:
         plain = self._linear(x)
-        if noise is None or self._weight is None:
+        if noise is None or self._noise is None:
             return plain
-        rows, columns = self._weight.shape
+        weight, bias = self._noise
+        rows, columns = weight.shape
         inputs, outputs = np.split(noise[self._at : self._at + rows + columns], [rows])
-        return np.asarray(plain + ((x * inputs) @ self._weight + self._bias) * outputs)
+        return np.asarray(plain + ((x * inputs) @ weight + bias) * outputs)
 
 
 def _offsets(architecture: QArchitecture) -> dict[str, int]:
