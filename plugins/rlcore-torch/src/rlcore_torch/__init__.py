@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
+    from rlcore_torch.dqn import DQN
     from rlcore_torch.pg import PolicyGradient
     from rlcore_torch.ppo import PPO
 
-__all__ = ["A3C", "PPO", "PolicyGradient"]
+__all__ = ["A3C", "DQN", "PPO", "PolicyGradient"]
 
-_MODULES = {"A3C": "a3c", "PPO": "ppo", "PolicyGradient": "pg"}
+_MODULES = {"A3C": "a3c", "DQN": "dqn", "PPO": "ppo", "PolicyGradient": "pg"}
 
 
 def __getattr__(name: str) -> Any:
