@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -17,16 +17,17 @@ from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.products import distribution_for
 from rlcore.acting.states import check_state
+from rlcore.acting.weighted import WeightedActor
 from rlcore.batch import ACTION_LOGP, LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import UserError
-from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, Progress, State, Weights, call_utility, check_weights
+from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, State, Weights
 
 #: rho: what a loss needs, from the rows; picklable, a module's function or a ``functools.partial`` of one.
 Postprocess = Callable[[SampleBatch], SampleBatch]
 
 
-class ActorCriticActor:
+class ActorCriticActor(WeightedActor):
     """Acts with a policy network; :class:`rlcore.policy_graph.Actor` for the graphs of every framework.
 
     ``act`` draws from the policy's distribution and adds the row column ``action_logp`` (float32). ``postprocess`` adds
@@ -63,21 +64,15 @@ class ActorCriticActor:
         self._flatten = FlatObs(observation_space, model.scale)
         self._mask = mask_for(observation_space, action_space)
         self._distribution: Distribution = distribution_for(action_space, squash)
-        shapes = self._architecture.shapes()
-        missing = sorted(set(shapes) - set(weights))
-        if missing:
-            raise UserError(f"the actor lacks weights {', '.join(missing)}")
-        self._weights: Weights = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
-        self.set_weights(weights)
+        super().__init__(self._architecture.shapes(), weights)
 
     def describe(self) -> dict[str, Any]:
         """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""
         return {"model": self._model.model_dump(mode="json"), "squash": self._squash, "value": self._value}
 
-    @property
-    def acting(self) -> frozenset[str]:
-        """The names of the weights that it reads."""
-        return frozenset(self._weights)
+    def rebuild(self, weights: Weights) -> None:
+        self._networks = networks(self._architecture, weights)
+        self._log_std = weights.get(LOG_STD)
 
     def initial_state(self, n: int) -> State:
         """Zeros ``[n, units]``: the output and the cell of the LSTM of each network; ``()`` without any."""
@@ -127,42 +122,3 @@ class ActorCriticActor:
                 batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs)})
             batch = batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs, batch.last_state())})
         return batch if self._rho is None else self._rho(batch)
-
-    def on_progress(self, progress: Progress) -> None:
-        """Nothing here depends on progress; subclasses with schedules override it."""
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """None here; subclasses name theirs."""
-        return {}
-
-    def call(self, utility: str, *args: Any) -> Any:
-        """Calls a utility by name; ``UserError`` for an unknown one."""
-        return call_utility(self, self.utilities(), utility, args)
-
-    def get_weights(self) -> Weights:
-        """Copies of the weights that it reads."""
-        return {name: array.copy() for name, array in self._weights.items()}
-
-    def set_weights(self, weights: Weights) -> None:
-        """Copies those of ``weights`` that it reads; names of other parts of a graph are left to them.
-
-        Raises ``UserError`` for a wrong shape, and where none of the names is known here.
-        """
-        known = {name: array for name, array in weights.items() if name in self._weights}
-        if not known:
-            given = ", ".join(sorted(weights)) or "none"
-            raise UserError(f"no weights of this actor among {given}; it has: {', '.join(sorted(self._weights))}")
-        check_weights(self._weights, known)
-        # Copied, as arrays that views of live parameters may be, so that nothing changes behind its back.
-        copies = {name: np.array(array, np.float32, order="C") for name, array in known.items()}
-        self._weights = {**self._weights, **copies}
-        self._networks = networks(self._architecture, self._weights)
-        self._log_std = self._weights.get(LOG_STD)
-
-    def get_state(self) -> dict[str, Any]:
-        """``{"weights": {name: array}}``: nothing else is kept."""
-        return {"weights": self.get_weights()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave."""
-        self.set_weights(state["weights"])

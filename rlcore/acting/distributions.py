@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.box_scale import BoxScale
 from rlcore.columns import Array, Columns
-from rlcore.errors import BatchError, SpaceError
+from rlcore.errors import BatchError
 
 Float32 = NDArray[np.float32]
 
@@ -271,19 +272,11 @@ class SquashedGaussian(Distribution):
     extras = (PRE_TANH,)
 
     def __init__(self, low: Array, high: Array) -> None:
-        low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-        largest = np.finfo(np.float32).max  # beyond it actions, which are float32, would be infinite
-        if not (np.abs(low) <= largest).all() or not (np.abs(high) <= largest).all():
-            raise SpaceError("cannot rescale an unbounded box; use a Gaussian without squashing")
-        if not (low < high).all():
-            raise SpaceError("cannot rescale a box that has a side without width")
-        self.shape = low.shape
-        self.outputs = low.size
-        self.parameters = 2 * low.size
-        half = ((high - low) / 2).reshape(-1)
-        self.log_scale = float(np.log(half).sum())
-        self._half = half.astype(np.float32)
-        self._center = ((high + low) / 2).reshape(-1).astype(np.float32)
+        self._scale = BoxScale(low, high)
+        self.shape = self._scale.shape
+        self.outputs = self._scale.size
+        self.parameters = 2 * self._scale.size
+        self.log_scale = self._scale.log_scale
 
     def draw(self, params: Array, rng: np.random.Generator) -> Draw:
         return self._squash(params, _normal_draw(params, self.outputs, rng))
@@ -310,8 +303,7 @@ class SquashedGaussian(Distribution):
         return np.asarray(extras[PRE_TANH], np.float32)
 
     def _squash(self, params: Array, flat: Float32) -> Draw:
-        actions = self._center + self._half * np.tanh(flat)
-        return Draw(actions.reshape(len(flat), *self.shape), self._log_prob(params, flat), {PRE_TANH: flat})
+        return Draw(self._scale.to_box(np.tanh(flat)), self._log_prob(params, flat), {PRE_TANH: flat})
 
     def _log_prob(self, params: Array, flat: Array) -> Float32:
         slopes = _log_slope_of_tanh(flat.astype(np.float64)).sum(axis=1)

@@ -29,7 +29,7 @@ def _relu(x: Float32, out: Float32) -> Float32:
     return np.maximum(x, np.float32(0.0), out=out)
 
 
-_ACTIVATIONS: Mapping[str, Callable[..., Any]] = {"tanh": np.tanh, "relu": _relu}
+ACTIVATIONS: Mapping[str, Callable[..., Any]] = {"tanh": np.tanh, "relu": _relu}
 
 
 class MLP:
@@ -52,7 +52,7 @@ class HiddenLayers:
     def __init__(self, weights: Mapping[str, NDArray[Any]], prefix: str, activation: Activation) -> None:
         count = sum(name.startswith(f"{prefix}.hidden_") and name.endswith(".weight") for name in weights)
         self._layers = [Linear(weights, name) for name in layer_names(prefix, count)[:-1]]
-        self._activation = _ACTIVATIONS[activation]
+        self._activation = ACTIVATIONS[activation]
 
     def __call__(self, x: Float32) -> Float32:
         for layer in self._layers:

@@ -203,8 +203,8 @@ def test_parts_that_are_no_images_go_past_the_convolutions() -> None:
 def columns_of(space: Box, obs: Any, **model: Any) -> Tensor:
     """The pixels ``[n, channels, height, width]`` that the convolutions see."""
     own = layered(space, encoder="impala", **model)
-    (image,) = own._images.values()
-    return image.pixels(torch.tensor(own.columns(obs)["image"]), torch.float32)
+    columns = {name: torch.tensor(column) for name, column in own.columns(obs).items()}
+    return own.body.read(columns, torch.float32)["image"]
 
 
 def test_B099_images_are_scaled_once() -> None:

@@ -7,12 +7,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
+    from rlcore_torch.deterministic import DDPG, TD3
+    from rlcore_torch.dqn import DQN
     from rlcore_torch.pg import PolicyGradient
     from rlcore_torch.ppo import PPO
+    from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "PPO", "PolicyGradient"]
+__all__ = ["A3C", "DDPG", "DQN", "PPO", "SAC", "TD3", "PolicyGradient"]
 
-_MODULES = {"A3C": "a3c", "PPO": "ppo", "PolicyGradient": "pg"}
+_MODULES = {
+    "A3C": "a3c",
+    "DDPG": "deterministic",
+    "DQN": "dqn",
+    "PPO": "ppo",
+    "PolicyGradient": "pg",
+    "SAC": "sac",
+    "TD3": "deterministic",
+}
 
 
 def __getattr__(name: str) -> Any:

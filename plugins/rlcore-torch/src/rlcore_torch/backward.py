@@ -6,7 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.batch import ACTIONS
@@ -28,13 +30,14 @@ class Coefficient(NamedTuple):
 
 
 class Backward(NamedTuple):
-    """What a backward pass found: statistics, the number of rows, the norm of the gradients, and whether all of it is
-    finite."""
+    """What a backward pass found: statistics, the number of rows, the norm of the gradients, whether all of it is
+    finite, and what follows the terms, one number for each row ``[rows]`` in the order of the minibatch, or None."""
 
     stats: dict[str, float]
     rows: int
     norm: float
     finite: bool
+    by_row: NDArray[np.float32] | None = None
 
 
 class BackwardPass:
@@ -58,11 +61,15 @@ class BackwardPass:
             self._share(replica, minibatch, coefficients, scalars, rows)
             for replica, minibatch in zip(self._replicas, minibatches, strict=False)
         ]
-        first = self._replicas[0]
-        for replica, share in zip(self._replicas[1:], totals[1:], strict=False):
+        first, terms = self._replicas[0], len(coefficients)
+        for replica in self._replicas[1 : len(totals)]:
             first.gradients.add_(replica.gradients.to(first.gradients.device))
-            totals[0] = totals[0] + share.to(first.gradients.device)
-        return self._found(coefficients, totals[0].tolist(), rows)
+        arrays = [share.cpu().numpy() for share in totals]
+        summed = arrays[0][:terms] if len(arrays) == 1 else np.add.reduce([array[:terms] for array in arrays])
+        found = self._found(coefficients, summed.tolist(), rows)
+        if len(arrays[0]) == terms:
+            return found
+        return found._replace(by_row=np.concatenate([array[terms:] for array in arrays]))
 
     def _share(
         self,

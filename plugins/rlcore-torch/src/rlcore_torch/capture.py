@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("rlcore_torch")
 
 Inputs = dict[str, Tensor]
-#: ``(leaves, inputs, in_loss [terms]) -> totals [terms]``: what a loss is a weighted sum of, and which of it counts.
+#: ``(leaves, inputs, in_loss [terms]) -> totals [terms ...]``: what a loss is a weighted sum of, and which of it
+#: counts. More numbers may follow the terms, such as one for each row, that are watched only.
 Totals = Callable[[Sequence[Tensor], Inputs, tuple[bool, ...]], Tensor]
 #: Totals, and the gradients of the weighted sum by leaf.
 Differentiated = tuple[Tensor, list[Tensor]]
@@ -198,5 +199,6 @@ def differentiate(
 ) -> Differentiated:
     """By autograd; a leaf that does not matter has a gradient of zeros."""
     found = totals(leaves, inputs, in_loss)
-    gradients = torch.autograd.grad(torch.dot(found, coefficients), leaves, allow_unused=True, materialize_grads=True)
+    terms = found if len(found) == len(coefficients) else found[: len(coefficients)]
+    gradients = torch.autograd.grad(torch.dot(terms, coefficients), leaves, allow_unused=True, materialize_grads=True)
     return found.detach(), list(gradients)

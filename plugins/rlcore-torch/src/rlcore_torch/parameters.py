@@ -48,16 +48,25 @@ class FlatParameters:
     def __init__(
         self, layout: Sequence[Leaf], device: torch.device | str = "cpu", dtype: torch.dtype = torch.float32
     ) -> None:
-        size = sum(leaf.size for leaf in layout)
+        self._begin(layout, *torch.zeros(2, sum(leaf.size for leaf in layout), device=device, dtype=dtype).unbind())
+
+    def _begin(self, layout: Sequence[Leaf], values: Tensor, gradients: Tensor) -> None:
         self.layout = tuple(layout)
-        self.values = torch.zeros(size, device=device, dtype=dtype)
-        self.gradients = torch.zeros_like(self.values)
+        self.values, self.gradients = values, gradients
         self.leaves = [
             part.detach().view(leaf.view).requires_grad_()
             for part, leaf in zip(torch.split(self.values, [leaf.size for leaf in layout]), layout, strict=True)
         ]
         self.weights = self.named(self.values)
         self.weight_gradients = self.named(self.gradients)
+
+    def part(self, first: int, leaves: int) -> FlatParameters:
+        """Some leaves that follow each other, from number ``first`` on; the memory is shared."""
+        layout = self.layout[first : first + leaves]
+        start, size = (sum(leaf.size for leaf in own) for own in (self.layout[:first], layout))
+        part = FlatParameters.__new__(FlatParameters)
+        part._begin(layout, self.values[start : start + size], self.gradients[start : start + size])
+        return part
 
     def set_gradients(self, gradients: Sequence[Tensor]) -> None:
         """Copies gradients by leaf into ``gradients``."""

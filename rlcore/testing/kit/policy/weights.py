@@ -74,6 +74,7 @@ def weights_go_round(lab: GraphLab) -> Iterator[Fault]:
     """A graph with the weights of another has those weights and acts like it."""
     one, two = lab.build(0), lab.build(1)
     _learn(lab, one)
+    _tell(lab, two)
     weights = read_only(one.get_weights())
     two.set_weights(weights)
     found = difference(two.get_weights(), weights)
@@ -92,6 +93,7 @@ def acting_weights_are_enough(lab: GraphLab) -> Iterator[Fault]:
     """The weights that acting names are all that another graph needs to act alike; the rest stays as it was."""
     one, two = lab.build(0), lab.build(1)
     _learn(lab, one)
+    _tell(lab, two)
     before = copied(two.get_weights())
     two.set_weights(one.get_weights(one.acting))
     found = act_difference(lab.act(two), lab.act(one))
@@ -213,6 +215,12 @@ def _learn(lab: GraphLab, graph: PolicyGraph) -> None:
     batch = lab.batch()
     for number, units in enumerate(lab.minibatches()):
         graph.learn(batch, units)
+        graph.on_progress(_progress(number + 1))
+
+
+def _tell(lab: GraphLab, graph: PolicyGraph) -> None:
+    """Brings ``graph`` as far as one that has learnt: what follows a schedule, as exploring may, is no weight."""
+    for number in range(len(lab.minibatches())):
         graph.on_progress(_progress(number + 1))
 
 

@@ -1,0 +1,123 @@
+"""The losses of soft actor-critic: of continuous actions (Haarnoja et al. 2018) and discrete ones (Christodoulou 2019).
+
+Entropies are those of actions as numbers from -1 to 1, whatever the bounds.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from rlcore.acting.soft import LOG_STD_BOUNDS
+from rlcore.batch import ACTIONS
+from rlcore_torch.columns import Minibatch
+from rlcore_torch.critics import PolicyAndCritics
+from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN
+from rlcore_torch.targets import PREFIX as TARGET
+
+#: Normal draws ``[n, k]`` for the actions in the rows' own states, and in their successors.
+NOISE, NEXT_NOISE = "noise", "next_noise"
+
+_HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
+#: The logit of what a mask forbids: its probability is 0, and 0 times its logarithm is a number.
+_FORBIDDEN = -1e9
+
+
+class Soft(NamedTuple):
+    """``values [critics, n, 1]`` of the actions taken, with gradients to the critics; ``successors [n, 1]``, the soft
+    values of the states after; ``policy [n, 1]``, what the policy minimises; ``entropy [n, 1]`` without gradient."""
+
+    values: Tensor
+    successors: Tensor
+    policy: Tensor
+    entropy: Tensor
+
+
+def gaussian(outputs: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:
+    """Actions from -1 to 1, ``[n, k]``, and their log-probabilities ``[n, 1]``, of ``outputs [n, 2k]`` and normal
+    draws ``[n, k]`` (Haarnoja et al. 2018, appendix C)."""
+    mean, log_std = outputs.chunk(2, 1)
+    log_std = log_std.clamp(*LOG_STD_BOUNDS)
+    sample = torch.addcmul(mean, log_std.exp(), noise)
+    slopes = 2.0 * (math.log(2.0) - sample - torch.nn.functional.softplus(-2.0 * sample))
+    log_probs = noise.square() * -0.5 - log_std - slopes - _HALF_LOG_2PI
+    return sample.tanh(), log_probs.sum(1, keepdim=True)
+
+
+class SoftLoss(ABC):
+    """One kind of actions. ``weights`` and targets are as ``PolicyAndCritics`` takes them."""
+
+    def __init__(self, networks: PolicyAndCritics) -> None:
+        self._networks = networks
+
+    @abstractmethod
+    def draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
+        """What it needs drawn for so many rows."""
+
+    @abstractmethod
+    def __call__(
+        self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
+    ) -> Soft:
+        """``frozen`` are the weights without gradients, ``alpha`` is the temperature, a scalar without gradient."""
+
+
+class GaussianLoss(SoftLoss):
+    """Actions in a box, ``[n, k]``."""
+
+    def __init__(self, networks: PolicyAndCritics, size: int) -> None:
+        super().__init__(networks)
+        self._size = size
+
+    def draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
+        noise = rng.standard_normal((2, rows, self._size), np.float32)
+        return {NOISE: noise[0], NEXT_NOISE: noise[1]}
+
+    def __call__(
+        self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
+    ) -> Soft:
+        networks, dtype = self._networks, alpha.dtype
+        read = networks.body.read(inputs, dtype)
+        with torch.no_grad():
+            after = networks.body.read(inputs, dtype, NEXT)
+            actions, log_probs = gaussian(networks.policy(weights, "", after), inputs[NEXT_NOISE])
+            successors = networks.critics(inputs, TARGET, after, actions, 2).amin(0) - alpha * log_probs
+        values = networks.critics(weights, "", read, inputs[ACTIONS], 2)
+        actions, log_probs = gaussian(networks.policy(weights, "", read), inputs[NOISE])
+        own = networks.critics(frozen, "", read, actions, 2).amin(0)
+        return Soft(values, successors, alpha * log_probs - own, -log_probs.detach())
+
+
+class CategoricalLoss(SoftLoss):
+    """Discrete actions, ``[n, 1]``: expectations over them are exact."""
+
+    def draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
+        return {}
+
+    def __call__(
+        self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
+    ) -> Soft:
+        networks, dtype = self._networks, alpha.dtype
+        read = networks.body.read(inputs, dtype)
+        with torch.no_grad():
+            after = networks.body.read(inputs, dtype, NEXT)
+            log_probs = _log_probs(networks.policy(weights, "", after), inputs.get(NEXT_FORBIDDEN))
+            lowest = networks.critics(inputs, TARGET, after, None, 2).amin(0)
+            successors = (log_probs.exp() * (lowest - alpha * log_probs)).sum(1, keepdim=True)
+        values = networks.critics(weights, "", read, None, 2)
+        log_probs = _log_probs(networks.policy(weights, "", read), inputs.get(OWN_FORBIDDEN))
+        probabilities, lowest = log_probs.exp(), values.detach().amin(0)
+        policy = (probabilities * (alpha * log_probs - lowest)).sum(1, keepdim=True)
+        entropy = -(probabilities * log_probs).detach().sum(1, keepdim=True)
+        actions = inputs[ACTIONS].expand(2, -1, -1)
+        return Soft(values.gather(2, actions), successors, policy, entropy)
+
+
+def _log_probs(logits: Tensor, forbidden: Tensor | None) -> Tensor:
+    return (logits if forbidden is None else logits.masked_fill(forbidden, _FORBIDDEN)).log_softmax(1)

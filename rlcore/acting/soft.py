@@ -1,0 +1,186 @@
+"""Acting by a policy whose spread depends on the observation: for soft actor-critic, in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from rlcore.acting.architecture import POLICY, refuse_encoders
+from rlcore.acting.box_scale import BoxScale
+from rlcore.acting.critic_architecture import CriticArchitecture
+from rlcore.acting.deterministic import uniform
+from rlcore.acting.distributions import Categorical
+from rlcore.acting.masks import ActionMask, mask_for
+from rlcore.acting.model_config import ModelConfig
+from rlcore.acting.networks import MLP
+from rlcore.acting.observations import FlatObs
+from rlcore.acting.q_architecture import discrete_actions
+from rlcore.acting.states import check_state
+from rlcore.acting.weighted import WeightedActor
+from rlcore.batch import SampleBatch
+from rlcore.columns import Columns
+from rlcore.policy_graph import (
+    ActOutput,
+    ActRows,
+    GraphConfig,
+    OtherAgents,
+    Progress,
+    State,
+    Weights,
+)
+from rlcore.returns import n_step
+
+Float32 = NDArray[np.float32]
+
+#: Bounds of log standard deviations (the code of Haarnoja et al. 2018).
+LOG_STD_BOUNDS = (-20.0, 2.0)
+
+
+class SoftConfig(GraphConfig):
+    """Acting by a stochastic policy: uniformly within the first ``random_steps`` environment steps."""
+
+    model: ModelConfig = Field(default_factory=ModelConfig)
+    gamma: float = Field(0.99, ge=0.0, le=1.0)
+    n_step: PositiveInt = 1
+    random_steps: NonNegativeInt = 0
+
+    @property
+    def discount(self) -> float:
+        return self.gamma
+
+    def acting_part(self) -> SoftConfig:
+        """The settings of this class alone, in an object that needs no framework."""
+        return SoftConfig(**{name: getattr(self, name) for name in SoftConfig.model_fields})
+
+
+class SoftChoice:
+    """How a policy's outputs become actions and rows become transitions: the part that no framework computes.
+
+    In a bounded Box the outputs are means and log standard deviations ``[n, 2k]`` of a Gaussian before tanh; of
+    Discrete actions they are logits ``[n, actions]``.
+    """
+
+    def __init__(
+        self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], config: SoftConfig
+    ) -> None:
+        """``SpaceError`` for actions that are neither Discrete nor in a bounded Box."""
+        self._config = config
+        self.discrete = isinstance(action_space, gymnasium.spaces.Discrete)
+        self.scale = None if self.discrete else BoxScale.of(action_space)
+        self._categorical = Categorical(discrete_actions(action_space)) if self.discrete else None
+        self.mask: ActionMask | None = mask_for(observation_space, action_space)
+        self.env_steps = 0
+
+    def architecture(self, observation_space: gymnasium.Space[Any]) -> CriticArchitecture:
+        """The networks. ``SpaceError`` for a space that cannot be seen, ``ConfigError`` for a model that does not
+        fit."""
+        if self._categorical is not None:
+            actions = self._categorical.outputs
+            sizes = {"policy_outputs": actions, "action_inputs": 0, "critic_outputs": actions}
+        else:
+            assert self.scale is not None
+            sizes = {"policy_outputs": 2 * self.scale.size, "action_inputs": self.scale.size}
+        return CriticArchitecture.of(observation_space, self._config.model, critics=2, **sizes)
+
+    @property
+    def lookahead(self) -> int:
+        """Rows that sums over several steps need."""
+        return self._config.n_step - 1
+
+    def choose(
+        self, outputs: Float32, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
+    ) -> Columns:
+        """Actions ``[n, ...]``. ``NoLegalActionError`` where an action mask allows nothing."""
+        at_random = explore and self.env_steps < self._config.random_steps
+        if self._categorical is not None:
+            logits = np.zeros_like(outputs) if at_random else outputs
+            if self.mask is not None:
+                logits = self._categorical.masked(logits, self.mask.legal(obs, rows))
+            return (self._categorical.draw(logits, rng) if explore else self._categorical.mode(logits)).actions
+        assert self.scale is not None
+        mean, log_std = np.split(outputs, 2, axis=1)
+        if at_random:
+            return self.scale.to_box(uniform(mean.shape, rng))
+        if explore:
+            noise = rng.standard_normal(mean.shape, np.float32)
+            noise *= np.exp(np.clip(log_std, *LOG_STD_BOUNDS))
+            mean = mean + noise
+        return self.scale.to_box(np.tanh(mean))
+
+    def finish(self, batch: SampleBatch) -> SampleBatch:
+        """rho: sums of rewards."""
+        return n_step(batch, self._config.n_step, self._config.gamma)
+
+
+class SoftActor(WeightedActor):
+    """:class:`rlcore.policy_graph.Actor` of soft actor-critic for the graphs of every framework.
+
+    Raises ``SpaceError`` for spaces that it cannot read or act in, ``ConfigError`` for a model with convolutions or a
+    custom one, ``UserError`` for missing weights or wrong shapes.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: SoftConfig,
+        weights: Weights,
+    ) -> None:
+        self._choice = SoftChoice(observation_space, action_space, config)
+        architecture = self._choice.architecture(observation_space)
+        refuse_encoders(architecture)
+        self._activation = architecture.activation
+        self._config = config
+        self.lookahead = self._choice.lookahead
+        self._flatten = FlatObs(observation_space, config.model.scale)
+        super().__init__(architecture.policy_shapes(), weights)
+
+    def describe(self) -> dict[str, Any]:
+        """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""
+        return {"config": self._config.model_dump(mode="json")}
+
+    def rebuild(self, weights: Weights) -> None:
+        self._policy = MLP(weights, POLICY, self._activation)
+
+    def initial_state(self, n: int) -> State:
+        """There is none."""
+        return ()
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for observations ``[n, ...]``; without ``explore`` the likeliest, of Gaussians the image of the
+        mean. ``NoLegalActionError`` where an action mask allows nothing."""
+        x = self._flatten(obs)
+        check_state(state, 0, len(x))
+        return ActOutput(self._choice.choose(self._policy(x), obs, rows, explore, rng))
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        """Sums rewards over ``n_step`` steps."""
+        return self._choice.finish(batch)
+
+    def on_progress(self, progress: Progress) -> None:
+        """The first steps, taken at random, are steps of the environment."""
+        self._choice.env_steps = progress.env_steps
+
+    def utilities(self) -> Mapping[str, Callable[..., Any]]:
+        return {}
+
+    def get_state(self) -> dict[str, Any]:
+        """``weights`` and ``env_steps``."""
+        return {**super().get_state(), "env_steps": self._choice.env_steps}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._choice.env_steps = int(state["env_steps"])
