@@ -156,6 +156,8 @@ class PolicyGraph(ABC):
     #: Rows that ``postprocess`` needs beyond the end of a piece (n-step); the evaluator holds that many back.
     lookahead: int = 0
     minibatch_unit: Unit = ROW
+    #: The utility that sets how much it explores, as a number or an array by slot; None where that is not to be set.
+    exploration_utility: ClassVar[str | None] = None
     #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_policy_graph``, such as ``config``.
     conformance: ClassVar[Mapping[str, Any]] = {}
 

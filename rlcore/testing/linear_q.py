@@ -139,7 +139,7 @@ class LinearQActor:
 
     def call(self, utility: str, *args: Any) -> Any:
         """Utility ``set_epsilon``."""
-        return call_utility(self, {"set_epsilon": self.set_epsilon, "set_exploration": self.set_epsilon}, utility, args)
+        return call_utility(self, {"set_epsilon": self.set_epsilon}, utility, args)
 
     def set_weights(self, weights: Weights) -> None:
         """Copies the named weights."""
@@ -182,6 +182,7 @@ class LinearQ(PolicyGraph):
     ``target_q.out.weight`` and ``target_q.out.bias``.
     """
 
+    exploration_utility = "set_epsilon"
     Config = LinearQConfig
     config: LinearQConfig
 
@@ -307,8 +308,7 @@ class LinearQ(PolicyGraph):
         self._load({TARGET + name: self._weights[name] for name in (WEIGHT, BIAS)})
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        explore = self._actor.set_epsilon
-        return {"update_target": self.update_target, "set_epsilon": explore, "set_exploration": explore}
+        return {"update_target": self.update_target, "set_epsilon": self._actor.set_epsilon}
 
     def _load(self, weights: Weights) -> None:
         self._weights = {**self._weights, **{name: np.array(array, np.float32) for name, array in weights.items()}}

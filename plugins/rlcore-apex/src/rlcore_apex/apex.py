@@ -78,7 +78,8 @@ class Apex(PolicyOptimizer):
         self._waiting: deque[Sample] = deque()
         self._delays = [0] * evaluators.size
         self._asked: set[str] = set()
-        self._ladder = ExplorationLadder(evaluators, trains, config.exploration)
+        utilities = {name: own for name, spec in specs.items() if (own := spec.graph.exploration_utility) is not None}
+        self._ladder = ExplorationLadder(evaluators, utilities, config.exploration)
 
     # -- the algorithm
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,6 @@ from numpy.typing import NDArray
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.runtime.base import Handle, Ref
 from rlcore_apex.config import LadderConfig
-
-#: The utility of policies that explore: how much they do, by slot.
-SET_EXPLORATION = "set_exploration"
-
 
 def ladder(count: int, base: float, exponent: float) -> NDArray[np.float64]:
     """``base ** (1 + exponent * i / (count - 1))`` for ``i`` of ``count``, float64 ``[count]``; the first explores most.
@@ -32,16 +28,17 @@ def least_exploring(values: NDArray[np.float64]) -> NDArray[np.bool_]:
 class ExplorationLadder:
     """A rung for every environment of all evaluators; the returns of the least exploring third stand for the run."""
 
-    def __init__(self, evaluators: EvaluatorSet, policy_ids: Sequence[str], config: LadderConfig) -> None:
+    def __init__(self, evaluators: EvaluatorSet, utilities: Mapping[str, str], config: LadderConfig) -> None:
+        """``utilities``: of each policy that explores by a number, the utility that sets it."""
         self._evaluators = evaluators
-        self._policy_ids = policy_ids
+        self._utilities = utilities
         self._config = config
         self._rungs: NDArray[np.float64] | None = None
         evaluators.bring_up_with(self._calls)
 
     def put_up(self) -> None:
         """Once, before anything is sampled: everyone is told how much to explore."""
-        if self._rungs is not None:
+        if self._rungs is not None or not self._utilities:
             return
         size, slots = self._evaluators.size, self._evaluators.slots()
         self._rungs = ladder(size * slots, self._config.base, self._config.exponent).reshape(size, slots)
@@ -53,4 +50,4 @@ class ExplorationLadder:
     def _calls(self, handle: Handle, index: int) -> list[Ref]:
         if self._rungs is None:
             return []
-        return [handle.submit("call", name, SET_EXPLORATION, self._rungs[index]) for name in self._policy_ids]
+        return [handle.submit("call", name, own, self._rungs[index]) for name, own in self._utilities.items()]

@@ -61,6 +61,7 @@ class DDPG(OffPolicyActorCritic):
     """
 
     Config: ClassVar[type[GraphConfig]] = DDPGConfig
+    exploration_utility = "set_noise"
     config: DDPGConfig
 
     def __init__(

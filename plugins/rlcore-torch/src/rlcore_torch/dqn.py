@@ -59,6 +59,7 @@ class DQN(OffPolicyGraph):
     The temporal difference of a row is ``Q - target``; of a distribution it is the divergence from the target's.
     """
 
+    exploration_utility = "set_epsilon"
     Config: ClassVar[type[GraphConfig]] = DQNConfig
     config: DQNConfig
 

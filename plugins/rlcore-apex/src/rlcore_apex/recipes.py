@@ -1,0 +1,62 @@
+"""The algorithms apex_dqn and apex_ddpg: which parts they are made of, and settings that are known to learn."""
+
+from __future__ import annotations
+
+from rlcore.algorithm import Algorithm
+
+
+class ApexDQN(Algorithm):
+    """Double, dueling Q-learning of three steps by distributed prioritised replay (Horgan et al. 2018)."""
+
+    policy_graph = "dqn"
+    optimizer = "apex"
+    policy = {
+        "learning_rate": 2.5e-4,
+        "gamma": 0.99,
+        "n_step": 3,
+        "dueling": True,
+        "initial_priorities": True,
+    }
+    evaluators = {"envs": 8, "fragment": 50}
+    settings = {
+        "CartPole-v1": {
+            "policy": {"learning_rate": [[0, 1e-3], [100_000, 1e-5]], "tau": 0.005},
+            "model": {"hidden": [64, 64]},
+            "optimizers": {
+                "apex": {
+                    "capacity": 100_000,
+                    "learning_starts": 1000,
+                    "minibatch_size": 64,
+                    "learnt_per_sampled": 16.0,
+                    "max_weight_delay": 64,
+                    "replay_actors": 2,
+                },
+            },
+            "evaluators": {"envs": 4, "fragment": 8},
+        },
+    }
+
+
+class ApexDDPG(Algorithm):
+    """Deep deterministic policy gradient of several steps by distributed prioritised replay (Horgan et al. 2018)."""
+
+    policy_graph = "ddpg"
+    optimizer = "apex"
+    policy = {"learning_rate": 1e-3, "gamma": 0.99, "n_step": 3, "initial_priorities": True}
+    evaluators = {"envs": 8, "fragment": 50}
+    settings = {
+        "Pendulum-v1": {
+            "policy": {"gamma": 0.98, "n_step": 1},
+            "model": {"hidden": [64, 64]},
+            "optimizers": {
+                "apex": {
+                    "capacity": 100_000,
+                    "learning_starts": 1000,
+                    "minibatch_size": 128,
+                    "learnt_per_sampled": 128.0,
+                    "max_weight_delay": 16,
+                },
+            },
+            "evaluators": {"envs": 1, "fragment": 4},
+        },
+    }
