@@ -9,13 +9,13 @@ from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.crew import ROOM_S, TRIES, BringUp, Call, Crew, Member, Patience, Watch
-from rlcore.errors import RlcoreError, WorkerLost
+from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample as Sample
-from rlcore.sample_stream import SampleStream
+from rlcore.sample_stream import SampleSource, SampleStream
 from rlcore.sampling.filters import SharedStatistics
 from rlcore.sampling.reward_filters import REWARD_STATISTICS
 from rlcore.stragglers import EVERYONE, RoundRule, StragglerCrew, StragglerReport, brought_up
@@ -115,6 +115,7 @@ class EvaluatorSet:
         )
         self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
         self._readers: list[SampleReader] = []
+        self._source: SampleSource | None = None
         self._version = 0
         self._filters = copy.deepcopy(local.filters)
         #: What new evaluators are sent: the last update of each group of policies, oldest first, and before the first
@@ -172,11 +173,17 @@ class EvaluatorSet:
         return self._representative is None or slot in self._representative.get(index, ())
 
     def stream(self, ahead: int) -> SampleStream:
-        """Samples as they come, for an optimizer that has the evaluators to itself."""
-        return SampleStream(self._runtime, self._crew, self._count, ahead)
+        """Samples as they come, for one optimizer. None of those beside it may go by rounds."""
+        if self._source is None:
+            self._source = SampleSource(self._runtime, self._crew, self._count)
+        return self._source.stream(ahead)
 
     def sample_round(self) -> None:
         """Has every evaluator sample, unless it has not done yet, and hands a round of samples to every reader."""
+        if self._source is not None:
+            raise OptimizerError(
+                "an optimizer that takes samples as they come cannot share evaluators with one that goes by rounds"
+            )
         samples = []
         for handle, info, (batch,), index, late in self._crew.sample("sample_counted", returns=2):
             samples.append(Sample(handle, info, batch, index))

@@ -29,7 +29,7 @@ class OptimizerConfig(BaseModel):
 class StepResult:
     """What one ``step()`` did: counts, losses averaged over its updates by policy, and seconds by activity.
 
-    ``timers`` has ``sample_s``, ``learn_s`` and ``sync_s``.
+    ``timers`` has ``sample_s``, ``learn_s`` and ``sync_s``; others of an optimizer's own stand in the rows beside them.
     """
 
     env_steps: int
@@ -122,15 +122,17 @@ def step_together(optimizers: Sequence[PolicyOptimizer]) -> list[StepResult]:
 
     Every sample is handed to each, so that one that takes fewer would fall behind the others for ever.
     """
-    if len(optimizers) == 1:
-        return [optimizers[0].step()]
-    readers = [optimizer.reader for optimizer in optimizers]
-    results, taken = [], []
-    for optimizer, reader in zip(optimizers, readers, strict=True):
+    results = [optimizer.step() for optimizer in optimizers if optimizer.asynchronous]
+    by_rounds = [optimizer for optimizer in optimizers if not optimizer.asynchronous]
+    if len(by_rounds) == 1:
+        return [*results, by_rounds[0].step()]
+    readers = [optimizer.reader for optimizer in by_rounds]
+    taken = []
+    for optimizer, reader in zip(by_rounds, readers, strict=True):
         before = reader.taken
         results.append(optimizer.step())
         taken.append(reader.taken - before)
-    for optimizer, reader, rounds in zip(optimizers, readers, taken, strict=True):
+    for optimizer, reader, rounds in zip(by_rounds, readers, taken, strict=True):
         while rounds and reader.unread >= rounds:
             results.append(optimizer.step())
     return results

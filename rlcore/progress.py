@@ -146,7 +146,8 @@ def make_row(
     """
     results, evaluation = iteration.results, iteration.evaluation
     env_steps = max(result.env_steps for result in results)
-    seconds = {key: sum(result.timers.get(key, 0.0) for result in results) for key in ("sample_s", "learn_s", "sync_s")}
+    timers = dict.fromkeys(("sample_s", "learn_s", "sync_s", *(name for result in results for name in result.timers)))
+    seconds = {key: sum(result.timers.get(key, 0.0) for result in results) for key in timers}
     row: dict[str, Any] = {
         "iteration": counters.iteration,
         "env_steps": counters.env_steps,

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from rlcore.crew import LOST, Crew
+from rlcore.errors import RlcoreError
 from rlcore.evaluator_messages import SampleInfo
 from rlcore.in_flight import InFlight
 from rlcore.runtime.base import Handle, Ref, Runtime
+
+#: Samples in flight of each evaluator at the most; a stream may ask for fewer.
+MOST_AHEAD = 64
+
+#: How many samples of each evaluator a stream may leave unread while another goes on.
+UNREAD_LIMIT = 256
 
 
 @dataclass(frozen=True)
@@ -31,37 +39,76 @@ class SampleStream:
         runtime.wait([*stream.next, *whatever_else], 1, stream.patience())
         for sample in stream.arrived(): ...
 
-    Whoever consumes slower does not ask, and evaluators wait. ``count`` is told of every sample that arrives, once.
+    Whoever consumes slower does not ask, and evaluators wait. Where several optimizers share the evaluators, each gets
+    every sample.
     """
 
-    def __init__(self, runtime: Runtime, crew: Crew, count: Callable[[int, SampleInfo], None], ahead: int) -> None:
-        self._in_flight: InFlight[None] = InFlight(runtime, crew, ahead)
-        self._count = count
+    def __init__(self, source: SampleSource, ahead: int) -> None:
+        self._source = source
+        self.ahead = ahead
+        #: Samples that another stream has taken in and this one has not given.
+        self.unread: deque[Sample] = deque()
 
     def ask(self) -> None:
         """Everyone who has fewer than ``ahead`` samples to give is asked for more; a sample of each in turn."""
-        while idle := self._in_flight.idle():
-            for index in idle:
-                self._in_flight.submit(index, None, "sample_counted", returns=2)
-
-    def forget(self) -> None:
-        """What is in flight is of no use any more: it is neither given nor counted."""
-        self._in_flight.forget()
+        self._source.ask(self.ahead)
 
     @property
     def next(self) -> list[Ref]:
         """What to wait for: the next sample of each evaluator."""
-        return self._in_flight.next
+        return self._source.in_flight.next
 
     def patience(self) -> float:
-        """Seconds until an evaluator counts as hanging; whoever waits should wait no longer."""
-        return self._in_flight.patience()
+        """Seconds that whoever waits should wait at the most: until an evaluator counts as hanging."""
+        return 0.0 if self.unread else self._source.in_flight.patience()
 
     def arrived(self) -> list[Sample]:
         """The samples that are there and were not given before. Evaluators that are lost have been replaced."""
-        samples = []
-        for arrival in self._in_flight.arrived():
+        self._source.take_in()
+        samples = list(self.unread)
+        self.unread.clear()
+        return samples
+
+    def forget(self) -> None:
+        """What is in flight is of no use any more: it is neither given nor counted."""
+        self._source.in_flight.forget()
+        self.unread.clear()
+
+
+class SampleSource:
+    """The samples in flight of one crew of evaluators, for all streams of them.
+
+    ``count`` is told of every sample that arrives, once.
+    """
+
+    def __init__(self, runtime: Runtime, crew: Crew, count: Callable[[int, SampleInfo], None]) -> None:
+        self.in_flight: InFlight[None] = InFlight(runtime, crew, MOST_AHEAD)
+        self._size = crew.size
+        self._count = count
+        self._streams: list[SampleStream] = []
+
+    def stream(self, ahead: int) -> SampleStream:
+        """A stream for one optimizer."""
+        stream = SampleStream(self, ahead)
+        self._streams.append(stream)
+        return stream
+
+    def ask(self, ahead: int) -> None:
+        """Tops up what is in flight. ``RlcoreError`` where one of the streams has fallen too far behind."""
+        if any(len(stream.unread) >= UNREAD_LIMIT * self._size for stream in self._streams):
+            raise RlcoreError(
+                f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
+            )
+        for _ in range(ahead):
+            for index in self.in_flight.idle():
+                if self.in_flight.room(index) > MOST_AHEAD - ahead:
+                    self.in_flight.submit(index, None, "sample_counted", returns=2)
+
+    def take_in(self) -> None:
+        """Hands what has arrived to every stream."""
+        for arrival in self.in_flight.arrived():
             if arrival.value is not LOST:
                 self._count(arrival.index, arrival.value)
-                samples.append(Sample(arrival.handle, arrival.value, arrival.others[0], arrival.index))
-        return samples
+                sample = Sample(arrival.handle, arrival.value, arrival.others[0], arrival.index)
+                for stream in self._streams:
+                    stream.unread.append(sample)

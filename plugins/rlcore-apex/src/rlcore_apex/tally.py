@@ -8,7 +8,7 @@ from rlcore_apex.learner_actor import Learnt
 
 class Tally:
     """Counts of one step. Beside each policy's own statistics stand how stale the samples were, in versions of the
-    weights, and the share of its time that the learner had nothing to do."""
+    weights; beside the usual timers the seconds for which the learner had nothing to do."""
 
     def __init__(self, started: float) -> None:
         self._started = started
@@ -44,11 +44,9 @@ class Tally:
 
     def result(self, now: float) -> StepResult:
         """All of it. ``sample_s`` is the time of the step in which the learner did not learn."""
-        busy = self._learn_s + self._wait_s
         more = {
             "staleness_mean": sum(self._staleness) / max(1, len(self._staleness)),
             "staleness_max": float(max(self._staleness, default=0)),
-            "learner_wait_share": self._wait_s / busy if busy else 0.0,
         }
         stats = {policy_id: {**own, **more} for policy_id, own in self._stats.mean().items()}
         return StepResult(
@@ -58,5 +56,10 @@ class Tally:
             self._skipped,
             self._dropped,
             stats,
-            {"sample_s": max(0.0, now - self._started - self._learn_s), "learn_s": self._learn_s, "sync_s": 0.0},
+            {
+                "sample_s": max(0.0, now - self._started - self._learn_s),
+                "learn_s": self._learn_s,
+                "sync_s": 0.0,
+                "learner_wait_s": self._wait_s,
+            },
         )

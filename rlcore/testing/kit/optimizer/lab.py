@@ -133,7 +133,8 @@ class OptimizerLab:
 
     ``graph`` with ``graph_config`` is what it trains; ``steps`` is how many of its steps suffice for the return of the
     task to rise. ``uses_every_row`` is false for optimizers that keep rows for later or learn from returns alone.
-    ``repeats`` is false for those whose results depend on which worker is faster; they are to repeat on inline only.
+    ``repeats`` is false for those whose results depend on which worker is faster, and so for all that are
+    ``asynchronous``; they are to repeat on inline only.
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class OptimizerLab:
         self.steps = steps
         self.count = evaluators
         self.uses_every_row = uses_every_row
-        self.repeats = repeats
+        self.repeats = repeats and not optimizer.asynchronous
         self.seed = seed
         self.case = case
 
@@ -211,6 +212,11 @@ class OptimizerLab:
         """``Untested`` where results may depend on which worker is faster."""
         if not self.repeats and self.runtime_name != "inline":
             raise Untested("its results may depend on which worker is faster")
+
+    def need_state_of_everything(self) -> None:
+        """``Untested`` where what is under way is in no state."""
+        if self.optimizer_class.asynchronous:
+            raise Untested("what is under way when it is saved is sampled anew")
 
     def begin(self) -> None:
         """Nothing to prepare."""
