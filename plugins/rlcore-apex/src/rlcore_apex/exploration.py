@@ -11,6 +11,7 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.runtime.base import Handle, Ref
 from rlcore_apex.config import LadderConfig
 
+
 def ladder(count: int, base: float, exponent: float) -> NDArray[np.float64]:
     """``base ** (1 + exponent * i / (count - 1))`` for ``i`` of ``count``, float64 ``[count]``; the first explores most.
 

@@ -37,6 +37,8 @@ OptimizerSource = str | type[PolicyOptimizer]
 #: Slots of each evaluator, and steps of each slot in one sample.
 SLOTS, STEPS = 4, 16
 ROWS = SLOTS * STEPS
+#: How many samples of each evaluator may be under way when a step ends.
+UNDER_WAY = 4
 #: What two policies are called.
 LEFT, RIGHT = "left", "right"
 
@@ -160,7 +162,9 @@ class OptimizerLab:
         self.steps = steps
         self.count = evaluators
         self.uses_every_row = uses_every_row
-        self.repeats = repeats and not optimizer.asynchronous
+        # What is no optimizer at all is found out by the rules.
+        self.asynchronous: bool = getattr(optimizer, "asynchronous", False)
+        self.repeats = repeats and not self.asynchronous
         self.seed = seed
         self.case = case
 
@@ -215,7 +219,7 @@ class OptimizerLab:
 
     def need_state_of_everything(self) -> None:
         """``Untested`` where what is under way is in no state."""
-        if self.optimizer_class.asynchronous:
+        if self.asynchronous:
             raise Untested("what is under way when it is saved is sampled anew")
 
     def begin(self) -> None:

@@ -10,16 +10,13 @@ import numpy as np
 
 from rlcore.errors import NonFiniteError
 from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
-from rlcore.testing.kit.optimizer.lab import LEFT, RIGHT, ROWS, OptimizerLab
+from rlcore.testing.kit.optimizer.lab import LEFT, RIGHT, ROWS, UNDER_WAY, OptimizerLab
 from rlcore.testing.kit.optimizer.watched import PROGRESS, SAMPLED, USED, noted
 from rlcore.testing.kit.report import Fault, Untested
 from rlcore.testing.kit.trees import difference
 
 COUNTS = ("env_steps", "learnt_rows", "updates", "skipped_updates", "dropped_rows")
 TIMERS = ("sample_s", "learn_s", "sync_s")
-
-#: How many samples of each evaluator may be under way when a step ends.
-UNDER_WAY = 4
 
 
 def it_can_be_built(lab: OptimizerLab) -> Iterator[Fault]:
@@ -125,7 +122,7 @@ def progress_is_passed_on(lab: OptimizerLab) -> Iterator[Fault]:
             so_far.append(env_steps)
         told = noted(training.state(), PROGRESS)
     steps, updates = (int(column.max(initial=0)) for column in (told[:, 0], told[:, 1]))
-    in_time = 2 * steps >= so_far[-1] if lab.optimizer_class.asynchronous else steps in so_far[-2:]
+    in_time = 2 * steps >= so_far[-1] if lab.asynchronous else steps in so_far[-2:]
     if not in_time or not updates:
         yield Fault(
             f"after {so_far[-1]} environment steps the graphs were told of {steps}, and of {updates} updates",
