@@ -11,6 +11,9 @@ from rlcore.columns import Array
 
 FrameIds = NDArray[np.int32]
 
+#: Stands where there is no frame.
+NO_FRAME = -1
+
 
 class FramePool:
     """Room for frames, ``[m, *shape]``, by number; each is counted, and given up where nothing refers to it.
@@ -72,11 +75,11 @@ class FramePool:
 
     def refer(self, ids: FrameIds) -> None:
         """One reference more for each occurrence of a frame in ``ids``, of any shape."""
-        np.add.at(self._counts, ids.reshape(-1), 1)
+        np.add.at(self._counts, ids[ids != NO_FRAME], 1)
 
     def release(self, ids: FrameIds) -> None:
         """One reference less for each occurrence; frames that have none left are free."""
-        flat = ids.reshape(-1)
+        flat = ids[ids != NO_FRAME]
         np.subtract.at(self._counts, flat, 1)
         gone = np.unique(flat[self._counts[flat] == 0])
         self._free[self._frees : self._frees + len(gone)] = gone

@@ -33,14 +33,15 @@ class Priorities:
         #: What new items get.
         self.highest = 1.0
 
-    def add(self, spans: list[slice], td_errors: NDArray[Any] | None) -> None:
-        """New items at ``spans`` of places, with priorities of their own or the highest so far."""
+    def add(self, places: Indexes, td_errors: NDArray[Any] | None) -> None:
+        """New items at ``places``, with priorities of their own, or the highest so far.
+
+        Of more errors than places the last ones count.
+        """
         if td_errors is None:
-            for span in spans:
-                self.tree.set_range(span.start, span.stop, self.highest)
-            return
-        places = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        self.update(places, td_errors[len(td_errors) - len(places) :])
+            self.tree.set(places, self.highest)
+        else:
+            self.update(places, td_errors[len(td_errors) - len(places) :])
 
     def update(self, places: Indexes, td_errors: ArrayLike) -> None:
         """From the temporal differences ``[n]`` of the items at ``places`` ``[n]``.
