@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.replayed import equal, numbers, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.replayed import equal, numbers, pieces
 
 from rlcore.batch import SampleBatch, concat
 from rlcore.errors import BatchError
@@ -44,7 +44,11 @@ def test_pieces_become_transitions() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(capacity=st.integers(1, 40), lengths=st.lists(st.integers(1, 30), min_size=1, max_size=8), seed=st.integers(0, 9))
+@given(
+    capacity=st.integers(1, 40),
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=8),
+    seed=st.integers(0, 9),
+)
 def test_the_last_rows_are_kept_whatever_comes(capacity: int, lengths: list[int], seed: int) -> None:
     buffer, first = ReplayBuffer(capacity, alpha=0.5), 0
     everything: list[int] = []

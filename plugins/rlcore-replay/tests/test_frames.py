@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from support.replayed import equal
 from support.screens import SIDE, K, Screens
 
-from rlcore.batch import SampleBatch, concat
+from rlcore.batch import SampleBatch
 from rlcore.returns import as_transitions, n_step
 from rlcore.sampling.held_back import HeldBack
 from rlcore_replay import ReplayBuffer
 from rlcore_replay.frames import FramePool
+
 
 def check(buffer: ReplayBuffer, everything: list[SampleBatch]) -> None:
     """What is stored is the last rows of ``everything``, bit by bit."""

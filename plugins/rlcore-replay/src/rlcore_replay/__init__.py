@@ -1,8 +1,9 @@
 """Replay buffers, and the optimizer that learns from them."""
 
 from rlcore_replay.buffer import Buffer, ReplayBuffer
+from rlcore_replay.hindsight import Hindsight, HindsightBuffer, Strategy, relabel
 from rlcore_replay.replay import Replay
 from rlcore_replay.sequences import SequenceBuffer
 from rlcore_replay.sum_tree import SumTree
 
-__all__ = ["Buffer", "Replay", "ReplayBuffer", "SequenceBuffer", "SumTree"]
+__all__ = ["Buffer", "Hindsight", "HindsightBuffer", "Replay", "ReplayBuffer", "SequenceBuffer", "Strategy", "SumTree", "relabel"]

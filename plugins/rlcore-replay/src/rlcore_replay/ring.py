@@ -79,8 +79,8 @@ class Ring:
 
     def _begin(self, columns: Mapping[str, Array]) -> None:
         self._kinds = {name: (column.dtype, column.shape[1:]) for name, column in columns.items()}
-        for name, (dtype, shape) in self._kinds.items():
-            if dtype.hasobject:
+        for name, column in columns.items():
+            if column.dtype.hasobject:
                 raise BatchError(f"column '{name}' holds Python objects, which no ring can store")
         narrow = {name: kind for name, kind in self._kinds.items() if is_narrow(*kind)}
         self._narrow = np.zeros(self.capacity, record_type(narrow))
@@ -147,7 +147,8 @@ def record_type(kinds: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> n
     """A record of one row of every column: aligned, and of whole words, so that frameworks can take its fields."""
     by_size = sorted(kinds.items(), key=lambda item: -item[1][0].alignment)
     plain = np.dtype([(name, dtype, shape) for name, (dtype, shape) in by_size])
-    names, fields = plain.names or (), plain.fields or {}
+    names: tuple[str, ...] = plain.names or ()
+    fields: Mapping[str, Any] = plain.fields or {}
     words = max(1, -(-plain.itemsize // 8))
     return np.dtype(
         {

@@ -140,7 +140,7 @@ class FrameStacks:
         opens = np.ones(len(order), np.bool_)
         opens[1:] = (np.diff(entries.episode[order]) != 0) | (np.diff(entries.step[order]) != 0)
         kept = np.sort(order[opens])[-MOST_RECENT:]
-        before, self._recent = self._recent, _Recent(*(column[kept] for column in entries))
+        before, self._recent = self._recent, _Recent._make(column[kept] for column in entries)
         self.pool.refer(self._recent.frame)
         self.pool.release_later(before.frame)
 
@@ -155,4 +155,4 @@ class FrameStacks:
 
 
 def _addresses(contents: NDArray[np.uint8]) -> Int64:
-    return contents.ctypes.data + np.arange(len(contents)) * contents.shape[1]
+    return np.asarray(contents.ctypes.data + np.arange(len(contents)) * contents.shape[1], np.int64)
