@@ -30,6 +30,7 @@ class Buffer(ABC):
         self._priorities = None if alpha is None else Priorities(capacity, alpha, epsilon)
         #: How many items have been added in all.
         self.added = 0
+        self._marked: dict[str, Any] | None = None
 
     def __len__(self) -> int:
         return len(self._store)
@@ -81,15 +82,39 @@ class Buffer(ABC):
     def _update(self, priorities: Priorities, batch_indexes: Indexes, td_error: ArrayLike) -> None:
         priorities.update(batch_indexes, td_error)
 
+    # -- states
+
+    def mark(self) -> None:
+        """``get_marked`` gives what the buffer is now, until the next mark, whatever is added meanwhile.
+
+        That costs a copy of the priorities, and one of every row that is overwritten.
+        """
+        self._store.mark()
+        if self._priorities is not None:
+            self._priorities.mark()
+        self._marked = self._own_state()
+
+    def get_marked(self) -> dict[str, Any]:
+        """The state at the last mark, or now where there was none."""
+        own = self._own_state() if self._marked is None else self._marked
+        priorities = {} if self._priorities is None else {"priorities": self._priorities.get_marked()}
+        return {"store": self._store.get_marked(), **priorities, **own}
+
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly; its arrays are views where possible."""
-        own = {"store": self._store.get_state(), "added": self.added}
-        return own if self._priorities is None else {**own, "priorities": self._priorities.get_state()}
+        priorities = {} if self._priorities is None else {"priorities": self._priorities.get_state()}
+        return {"store": self._store.get_state(), **priorities, **self._own_state()}
+
+    def _own_state(self) -> dict[str, Any]:
+        """What there is beside the store and the priorities, of values that are replaced and never changed."""
+        return {"added": self.added}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree. Raises ``BatchError`` for one of another capacity or kind."""
+        if (self._priorities is None) != ("priorities" not in state):
+            raise BatchError("a buffer with priorities cannot go on from one without, nor the other way round")
         self._store.set_state(state["store"])
-        self.added = int(state["added"])
+        self.added, self._marked = int(state["added"]), None
         if self._priorities is not None:
             self._priorities.set_state(state["priorities"])
 

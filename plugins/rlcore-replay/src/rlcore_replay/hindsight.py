@@ -22,12 +22,10 @@ from rlcore.batch import (
     OBS,
     PRIORITIES,
     REWARDS,
-    START,
     STEPS,
     TERMINATED,
     TRUNCATED,
     SampleBatch,
-    concat,
 )
 from rlcore.errors import BatchError
 from rlcore.returns import as_transitions
@@ -154,9 +152,9 @@ class HindsightBuffer(ReplayBuffer):
         self._held = both.take_pieces(going_on[np.sort(fits)]) if len(fits) else None
         return both.take_pieces(np.flatnonzero(ended)) if ended.any() else None
 
-    def get_state(self) -> dict[str, Any]:
+    def _own_state(self) -> dict[str, Any]:
         held = None if self._held is None else {"rows": dict(self._held.rows), "cuts": dict(self._held.cuts)}
-        return {**super().get_state(), "held": held, "rng": self._rng.bit_generator.state}
+        return {**super()._own_state(), "held": held, "rng": self._rng.bit_generator.state}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)

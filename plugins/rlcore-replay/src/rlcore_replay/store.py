@@ -57,7 +57,7 @@ class Store:
         """Writes ``count`` items, the oldest giving way; the places of those that are kept, in order."""
         columns = {name: column for name, column in rows.items() if name not in _LEFT_OUT}
         columns |= {_CUT + name: column for name, column in cuts.items() if name not in _LEFT_OUT}
-        names = {name: _CUT + name if name.startswith(LAST_OBS) else name for name in self._frames.names}
+        names = {name: _column(name) for name in self._frames.names}
         if not names:
             return _places(self._ring.write(columns, count))
         gone = self._ring.overwritten(count)
@@ -72,15 +72,21 @@ class Store:
         rows: Table = {}
         cuts: Table = {}
         for name, column in self._ring.read(places).items():
-            if name.startswith(_CUT):
-                cuts[name[len(_CUT) :]] = column
-            else:
-                rows[name] = column
+            (cuts if name.startswith(_CUT) else rows)[_name(name)] = column
         return rows, cuts
 
     def decode(self, rows: Table, cuts: Table) -> None:
         """Puts stacks in the place of the numbers of their frames."""
         self._frames.decode(rows, cuts)
+
+    def mark(self) -> None:
+        """``get_marked`` gives what is stored now, until the next mark."""
+        self._ring.mark()
+        self._frames.mark()
+
+    def get_marked(self) -> dict[str, Any]:
+        """The state at the last mark, or now where there was none."""
+        return {"ring": self._ring.get_marked(), "frames": self._frames.get_marked()}
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly; its arrays are views where possible."""
@@ -89,7 +95,18 @@ class Store:
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""
         self._ring.set_state(state["ring"])
-        self._frames.set_state(state["frames"])
+        columns = {_name(column): ids for column, ids in state["ring"]["columns"].items()}
+        self._frames.set_state(state["frames"], columns)
+
+
+def _column(name: str) -> str:
+    """What the ring calls a column of observations."""
+    return _CUT + name if name.partition(".")[0] == LAST_OBS else name
+
+
+def _name(column: str) -> str:
+    """What the batch calls a column of the ring."""
+    return column.removeprefix(_CUT)
 
 
 def _places(spans: list[slice]) -> Indexes:
