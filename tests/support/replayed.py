@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from rlcore.algorithm import Algorithm
 from rlcore.batch import SampleBatch
 
 
@@ -58,3 +59,11 @@ def equal(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
     return bool(one == other)
+
+
+class LinearDQN(Algorithm):
+    """Q-learning in NumPy, by replay."""
+
+    policy_graph = "rlcore.testing.linear_q:LinearQ"
+    optimizer = "replay"
+    evaluators = {"envs": 2, "fragment": 8}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from support.replayed import equal, numbers, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.replayed import equal, numbers, pieces
+from support.screens import Screens
 
 from rlcore.batch import SampleBatch, concat
 from rlcore.errors import BatchError
@@ -14,6 +17,7 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.returns import n_step
 from rlcore.sampling.collect import Fragment
 from rlcore.testing import AliasingCount, Count, TableValue
+from rlcore.testing.kit.trees import copied
 from rlcore_replay import ReplayBuffer
 
 
@@ -44,7 +48,11 @@ def test_pieces_become_transitions() -> None:
 
 
 @settings(max_examples=50, deadline=None)
-@given(capacity=st.integers(1, 40), lengths=st.lists(st.integers(1, 30), min_size=1, max_size=8), seed=st.integers(0, 9))
+@given(
+    capacity=st.integers(1, 40),
+    lengths=st.lists(st.integers(1, 30), min_size=1, max_size=8),
+    seed=st.integers(0, 9),
+)
 def test_the_last_rows_are_kept_whatever_comes(capacity: int, lengths: list[int], seed: int) -> None:
     buffer, first = ReplayBuffer(capacity, alpha=0.5), 0
     everything: list[int] = []
@@ -291,3 +299,38 @@ def test_a_count_of_an_environment_is_what_comes_out() -> None:
     stored = buffer.take(np.arange(len(buffer)))
     np.testing.assert_array_equal(stored.cuts["last_obs"] - stored["obs"], np.ones_like(stored["obs"]))
     assert (stored.cuts["bootstrap"] == ~stored["terminated"]).all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    capacity=st.integers(1, 25),
+    before=st.lists(st.integers(1, 12), max_size=5),
+    after=st.lists(st.integers(1, 30), max_size=6),
+    screens=st.booleans(),
+    alpha=st.sampled_from([None, 0.6]),
+)
+def test_what_was_marked_is_there_whatever_comes(
+    capacity: int, before: list[int], after: list[int], screens: bool, alpha: float | None
+) -> None:
+    source, rng = Screens(2, capacity, longest=6), generator()
+
+    def fill(buffer: ReplayBuffer, sizes: list[int]) -> None:
+        for size in sizes:
+            buffer.add(source.sample(size) if screens else pieces(size, first=buffer.added))
+            if alpha is not None:
+                buffer.update_priorities(rng.integers(0, len(buffer), 5), rng.random(5))
+
+    def content(state: dict[str, Any]) -> Any:
+        other = ReplayBuffer(capacity, alpha=alpha)
+        other.set_state(copied(state))
+        rows = other.take(np.arange(len(other))) if len(other) else None
+        return (rows.rows, rows.cuts) if rows is not None else None, other.priorities, other._own_state()
+
+    buffer = ReplayBuffer(capacity, alpha=alpha)
+    for _ in range(2):
+        fill(buffer, before)
+        expected = content(buffer.get_state())
+        buffer.mark()
+        assert equal(content(buffer.get_marked()), expected)
+        fill(buffer, after)
+        assert equal(content(buffer.get_marked()), expected)

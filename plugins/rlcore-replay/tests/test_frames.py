@@ -7,78 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.replayed import equal
+from support.screens import SIDE, K, Screens
 
-from rlcore.batch import SampleBatch, concat
+from rlcore.batch import SampleBatch
 from rlcore.returns import as_transitions, n_step
 from rlcore.sampling.held_back import HeldBack
 from rlcore_replay import ReplayBuffer
 from rlcore_replay.frames import FramePool
-
-K, SIDE = 4, 16
-
-
-class Screens:
-    """Environments that show stacks of random frames; episodes of random lengths begin with a frame repeated."""
-
-    def __init__(self, slots: int, seed: int, *, frames: bool = True, longest: int = 12) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._slots, self._frames, self._longest = slots, frames, longest
-        self._episode = self._rows = 0
-        self._running = [self._begin() for _ in range(slots)]
-
-    def _frame(self) -> np.ndarray:
-        return self._rng.integers(0, 255, (SIDE, SIDE), np.uint8)
-
-    def _begin(self) -> dict[str, object]:
-        self._episode += 1
-        stack = np.repeat(self._frame()[None], K, axis=0)
-        return {"id": self._episode, "t": 0, "stack": stack, "left": int(self._rng.integers(1, self._longest))}
-
-    def sample(self, steps: int) -> SampleBatch:
-        """``steps`` steps of every slot."""
-        parts = []
-        for slot in range(self._slots):
-            left = steps
-            while left:
-                one = self._running[slot]
-                size = min(left, one["left"])  # type: ignore[call-overload]
-                parts.append(self._piece(slot, one, size))
-                left -= size
-                if not one["left"]:
-                    self._running[slot] = self._begin()
-        return concat(parts)
-
-    def _piece(self, slot: int, one: dict, size: int) -> SampleBatch:  # type: ignore[type-arg]
-        stacks = []
-        self._rows += size
-        for _ in range(size + 1):
-            stacks.append(one["stack"])
-            following = np.concatenate([one["stack"][1:], self._frame()[None]])
-            one["stack"] = following if self._frames else self._rng.integers(0, 255, following.shape, np.uint8)
-        one["stack"] = stacks[-1]
-        t, one["t"], one["left"] = one["t"], one["t"] + size, one["left"] - size
-        ends = np.zeros(size, bool)
-        ends[-1] = not one["left"]
-        return SampleBatch(
-            {
-                "obs": np.stack(stacks[:-1]),
-                # A number of its own for each row.
-                "actions": np.arange(self._rows - size, self._rows),
-                "rewards": self._rng.random(size).astype(np.float32),
-                "terminated": ends,
-                "truncated": np.zeros(size, bool),
-                "t": np.arange(t, t + size, dtype=np.int32),
-            },
-            {
-                "start": np.array([0]),
-                "length": np.array([size]),
-                "slot": np.array([slot], np.int32),
-                "agent_id": np.array(["agent"]),
-                "eps_id": np.array([one["id"]]),
-                "bootstrap": ~ends[-1:],
-                "last_obs": stacks[-1][None],
-            },
-        )
 
 
 def check(buffer: ReplayBuffer, everything: list[SampleBatch]) -> None:
@@ -95,7 +30,7 @@ def check(buffer: ReplayBuffer, everything: list[SampleBatch]) -> None:
 
 
 def frames_of(buffer: ReplayBuffer) -> FramePool:
-    (one,) = buffer._frames._stacks.values()  # type: ignore[union-attr]
+    (one,) = buffer._store.frames._stacks.values()  # type: ignore[union-attr]
     return one.pool
 
 
@@ -128,7 +63,7 @@ def test_what_comes_out_is_what_went_in(
             buffer, before = ReplayBuffer(capacity, alpha=0.5), buffer
             buffer.set_state(before.get_state())
             assert equal(buffer.get_state(), before.get_state())
-    if buffer._frames.names:
+    if buffer._store.frames.names:
         pool = frames_of(buffer)
         # A frame that nothing refers to is free.
         assert len(pool) == np.count_nonzero(pool._counts[: pool.used])
@@ -150,7 +85,7 @@ def test_each_frame_is_stored_once() -> None:
 def test_images_that_are_no_stacks_are_stored_as_they_are() -> None:
     buffer = ReplayBuffer(50)
     buffer.add(Screens(2, 1, frames=False).sample(5))
-    assert buffer._frames.names == ()
+    assert buffer._store.frames.names == ()
 
 
 def test_stacks_of_steps_apart_share_frames_as_well() -> None:

@@ -11,6 +11,9 @@ from rlcore.columns import Array
 
 FrameIds = NDArray[np.int32]
 
+#: Stands where there is no frame.
+NO_FRAME = -1
+
 
 class FramePool:
     """Room for frames, ``[m, *shape]``, by number; each is counted, and given up where nothing refers to it.
@@ -72,11 +75,11 @@ class FramePool:
 
     def refer(self, ids: FrameIds) -> None:
         """One reference more for each occurrence of a frame in ``ids``, of any shape."""
-        np.add.at(self._counts, ids.reshape(-1), 1)
+        np.add.at(self._counts, ids[ids != NO_FRAME], 1)
 
     def release(self, ids: FrameIds) -> None:
         """One reference less for each occurrence; frames that have none left are free."""
-        flat = ids.reshape(-1)
+        flat = ids[ids != NO_FRAME]
         np.subtract.at(self._counts, flat, 1)
         gone = np.unique(flat[self._counts[flat] == 0])
         self._free[self._frees : self._frees + len(gone)] = gone
@@ -92,23 +95,22 @@ class FramePool:
         return content.view(self.dtype).reshape(*ids.shape, *self.shape)
 
     def get_state(self) -> dict[str, Any]:
-        """A tree from which ``set_state`` goes on; the frames are a view."""
-        return {
-            "frames": self._data[: self.used],
-            "counts": self._counts[: self.used].copy(),
-            "free": self._free[: self._frees].copy(),
-        }
+        """A tree from which ``set_state`` goes on: a view of the frames. Who refers to them is not in it."""
+        return {"frames": self._data[: self.used]}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree."""
+        """Goes on from ``get_state``'s tree; ``free_the_rest`` once all have referred to what they need."""
         frames = state["frames"]
-        room = max(len(self._data), len(frames))
-        if room > len(self._data):
-            self.used = 0
-            self._grow(room)
-        self.used = len(frames)
-        self._data[: self.used] = frames
+        self.used = 0
+        if len(frames) > len(self._data):
+            self._grow(len(frames))
+        self._data[: len(frames)] = frames
+        self.used, self._frees = len(frames), 0
         self._counts[:] = 0
-        self._counts[: self.used] = state["counts"]
-        self._frees = len(state["free"])
-        self._free[: self._frees] = state["free"]
+        self._unsettled.clear()
+
+    def free_the_rest(self) -> None:
+        """Frames that nobody refers to are free."""
+        free = np.flatnonzero(self._counts[: self.used] == 0)[::-1]
+        self._frees = len(free)
+        self._free[: self._frees] = free

@@ -26,6 +26,9 @@ class SharedFrames:
         self._capacity = capacity
         #: By column of rows; None before the first batch.
         self._stacks: dict[str, FrameStacks] | None = None
+        #: The same at the last mark, and what has been given up since; None where nobody has asked for a mark.
+        self._marked: dict[str, FrameStacks] | None = None
+        self._given_up: list[Mapping[str, Array]] | None = None
 
     @property
     def nbytes(self) -> int:
@@ -74,7 +77,13 @@ class SharedFrames:
             one.pool.refer(ids)
 
     def release(self, columns: Mapping[str, Array]) -> None:
-        """They are not kept any more."""
+        """They are not kept any more, or with the next mark where one has been asked for."""
+        if self._given_up is not None:
+            self._given_up.append(columns)
+        else:
+            self._release(columns)
+
+    def _release(self, columns: Mapping[str, Array]) -> None:
         for one, ids in self._of(columns):
             one.pool.release(ids)
 
@@ -100,25 +109,40 @@ class SharedFrames:
             rows[name] = one.pool.take(rows[name])
             cuts[last_name(name)] = one.pool.take(cuts[last_name(name)])
 
+    # -- states
+
+    def mark(self) -> None:
+        """``get_marked`` gives the state as it is now, until the next mark."""
+        for columns in self._given_up or []:
+            self._release(columns)
+        self._given_up = []
+        self._marked = None if self._stacks is None else dict(self._stacks)
+        for one in (self._stacks or {}).values():
+            one.mark()
+
+    def get_marked(self) -> dict[str, Any]:
+        """The state at the last mark, or now where there was none."""
+        if self._given_up is None:
+            return self.get_state()
+        stacks = {name: one.get_marked() for name, one in (self._marked or {}).items()}
+        return {"decided": self._marked is not None, "stacks": stacks}
+
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on."""
-        stacks = self._stacks or {}
-        return {
-            "decided": self._stacks is not None,
-            "stacks": {
-                name: {"shape": list(one.shape), "dtype": one.dtype.str, **one.get_state()}
-                for name, one in stacks.items()
-            },
-        }
+        stacks = {name: one.get_state() for name, one in (self._stacks or {}).items()}
+        return {"decided": self._stacks is not None, "stacks": stacks}
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree."""
-        self._stacks = {} if state["decided"] else None
+    def set_state(self, state: dict[str, Any], columns: Mapping[str, Array]) -> None:
+        """Goes on from ``get_state``'s tree, with the numbers in ``columns`` kept."""
+        stacks = {}
         for name, own in state["stacks"].items():
-            one = FrameStacks(tuple(own["shape"]), np.dtype(own["dtype"]), self._capacity)
-            one.set_state(own)
-            assert self._stacks is not None
-            self._stacks[name] = one
+            stacks[name] = FrameStacks(tuple(own["shape"]), np.dtype(own["dtype"]), self._capacity)
+            stacks[name].set_state(own)
+        self._stacks = stacks if state["decided"] else None
+        self._marked = self._given_up = None
+        self.refer(columns)
+        for one in stacks.values():
+            one.pool.free_the_rest()
 
 
 def last_name(name: str) -> str:

@@ -67,6 +67,8 @@ class FrameStacks:
         self.pool = FramePool(shape[1:], dtype, int(capacity * (1.0 + SPARE)) + 64 * shape[0])
         none = np.zeros(0, np.int64)
         self._recent = _Recent(none, none, np.zeros(0, np.int32))
+        #: What was remembered at the last mark; its frames stay as long.
+        self._marked = self._recent
         #: Of frames that might have been stored already, how many were, and how many were not.
         self.shared = self.differing = 0
 
@@ -140,19 +142,39 @@ class FrameStacks:
         opens = np.ones(len(order), np.bool_)
         opens[1:] = (np.diff(entries.episode[order]) != 0) | (np.diff(entries.step[order]) != 0)
         kept = np.sort(order[opens])[-MOST_RECENT:]
-        before, self._recent = self._recent, _Recent(*(column[kept] for column in entries))
+        before, self._recent = self._recent, _Recent._make(column[kept] for column in entries)
         self.pool.refer(self._recent.frame)
         self.pool.release_later(before.frame)
 
+    def mark(self) -> None:
+        """``get_marked`` gives what is remembered now, until the next mark."""
+        before, self._marked = self._marked, self._recent
+        self.pool.refer(self._marked.frame)
+        self.pool.release(before.frame)
+
+    def get_marked(self) -> dict[str, Any]:
+        """The state at the last mark."""
+        return self._tree(self._marked)
+
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on."""
-        return {"pool": self.pool.get_state(), "recent": self._recent._asdict()}
+        return self._tree(self._recent)
+
+    def _tree(self, recent: _Recent) -> dict[str, Any]:
+        return {
+            "shape": list(self.shape),
+            "dtype": self.dtype.str,
+            "pool": self.pool.get_state(),
+            "recent": recent._asdict(),
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree."""
+        """Goes on from ``get_state``'s tree. The pool is told of what is remembered, and of nothing else."""
         self.pool.set_state(state["pool"])
         self._recent = _Recent(**{name: np.array(column) for name, column in state["recent"].items()})
+        self._marked = _Recent._make(column[:0] for column in self._recent)
+        self.pool.refer(self._recent.frame)
 
 
 def _addresses(contents: NDArray[np.uint8]) -> Int64:
-    return contents.ctypes.data + np.arange(len(contents)) * contents.shape[1]
+    return np.asarray(contents.ctypes.data + np.arange(len(contents)) * contents.shape[1], np.int64)
