@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -76,12 +76,13 @@ class SampleBatch:
         self.rows: dict[str, Array] = dict(rows)
         self.cuts: dict[str, Array] = dict(cuts)
         for kind, table in (("rows", self.rows), ("cuts", self.cuts)):
-            lengths = {name: len(column) for name, column in table.items()}
-            if len(set(lengths.values())) > 1:
+            sizes = set(map(len, table.values()))
+            if len(sizes) > 1:
+                lengths = {name: len(column) for name, column in table.items()}
                 raise BatchError(f"{kind} columns differ in length: {lengths}")
-        starts, sizes = self.cuts[START], self.cuts[LENGTH]
-        if int(sizes.sum()) != len(self) or not np.array_equal(starts, np.cumsum(sizes) - sizes):
-            raise BatchError(f"pieces {starts.tolist()} of lengths {sizes.tolist()} do not tile {len(self)} rows")
+        if not tiles(self.cuts[START], self.cuts[LENGTH], len(self)):
+            pieces = f"pieces {self.cuts[START].tolist()} of lengths {self.cuts[LENGTH].tolist()}"
+            raise BatchError(f"{pieces} do not tile {len(self)} rows")
 
     def __len__(self) -> int:
         return len(next(iter(self.rows.values()))) if self.rows else 0
@@ -143,6 +144,12 @@ class SampleBatch:
         cuts[START] = np.cumsum(sizes) - sizes
         return SampleBatch({name: column[rows] for name, column in self.rows.items()}, cuts)
 
+    def copied(self, copy: Callable[[dict[str, Array]], dict[str, Array]]) -> SampleBatch:
+        """The batch of copies of its tables, which keep their columns' lengths: they are not checked again."""
+        batch = object.__new__(SampleBatch)
+        batch.rows, batch.cuts = copy(self.rows), copy(self.cuts)
+        return batch
+
     def piece_of_row(self) -> NDArray[np.int64]:
         """The index of the piece that each row belongs to, int64 ``[N]``."""
         return np.repeat(np.arange(self.pieces), self.cuts[LENGTH])
@@ -157,6 +164,14 @@ def _numbered(base: str, table: Mapping[str, Array]) -> tuple[Array, ...]:
     while f"{base}.{len(names)}" in table:
         names.append(f"{base}.{len(names)}")
     return tuple(table[name] for name in names)
+
+
+def tiles(starts: Array, sizes: Array, rows: int) -> bool:
+    """Whether pieces lie one behind the other over all ``rows``."""
+    if len(starts) < 2:
+        return bool(starts[0] == 0 and sizes[0] == rows) if len(starts) else not rows
+    ends = sizes.cumsum()
+    return bool(ends[-1] == rows and starts[0] == 0 and (starts[1:] == ends[:-1]).all())
 
 
 def ranges(starts: Array, sizes: Array) -> NDArray[np.int64]:

@@ -123,7 +123,8 @@ class EvaluationSettings(Section):
 class CheckpointSettings(Section):
     """Checkpoints in the run folder: every so many iterations, how many are kept, the best one.
 
-    ``replay`` asks for the replay memory as well; no optimizer of this release has one, and nothing reads it.
+    ``replay`` says whether they hold the replay memory, which may be large. A run that goes on without it fills it
+    anew.
     """
 
     every: Positive = 10

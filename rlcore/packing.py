@@ -7,10 +7,8 @@ none, as the first of each piece, are kept whole. Whether a row repeats is decid
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
 
 import lz4.block
 import numpy as np
@@ -19,6 +17,7 @@ from numpy.typing import NDArray
 
 from rlcore.batch import LAST_OBS, LENGTH, SampleBatch
 from rlcore.columns import Array
+from rlcore.same_bytes import differ
 
 Bytes = NDArray[np.uint8]
 
@@ -270,15 +269,15 @@ def _stacked(column: Array) -> Stacks | None:
     for first in range(0, rows, step):
         last = min(first + step, rows)
         here = range(begin + max(first, 1) * stack, begin + last * stack, stack)
-        differ = _differ(range(here.start - shared, here.stop - shared, stack), here, shared)
+        changed = differ(range(here.start - shared, here.stop - shared, stack), here, shared)
         # While the rows are in the cache.
-        if not first and np.count_nonzero(differ) > REPEATING * len(differ):
+        if not first and np.count_nonzero(changed) > REPEATING * len(changed):
             return None
-        if first and not any(differ):
+        if first and not any(changed):
             kept = frames[: last - first]
             kept[:] = last_frames[first:last]
         else:
-            whole[last - len(differ) : last] = differ
+            whole[last - len(changed) : last] = changed
             kept = _kept_frames(content, first, last, whole, shared)
         blocks.append(_block(kept))
     return Stacks(column.dtype, column.shape, whole, tuple(blocks))
@@ -294,7 +293,7 @@ def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Sta
     frame = stack // column.shape[1]
     earlier = (before.ctypes.data + frame + rows * stack).tolist()
     later = range(column.ctypes.data, column.ctypes.data + column.nbytes, stack)
-    whole = np.array(_differ(earlier, later, stack - frame), np.bool_)
+    whole = np.array(differ(earlier, later, stack - frame), np.bool_)
     if whole.mean() > REPEATING:
         return None
     kept = _kept_frames(content, 0, len(column), whole, stack - frame)
@@ -308,23 +307,3 @@ def _kept_frames(content: Bytes, start: int, end: int, whole: NDArray[np.bool_],
         parts += [content[start:row, shared:].reshape(-1), content[row]]
         start = row + 1
     return np.concatenate([*parts, content[start:end, shared:].reshape(-1)])
-
-
-def _differ(some: Iterable[int], others: Iterable[int], size: int) -> list[int]:
-    """Where the ``size`` bytes at two addresses differ: not 0."""
-    return list(map(_MEMCMP, some, others, repeat(size)))
-
-
-def _memcmp() -> Callable[[int, int, int], int]:
-    """The C library's, a third faster here than whatever numpy and Python offer."""
-    try:
-        found = ctypes.CDLL(None).memcmp
-    except (AttributeError, OSError, TypeError):
-        # No such library by that name, as on Windows.
-        return lambda one, other, size: ctypes.string_at(one, size) != ctypes.string_at(other, size)
-    found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
-    found.restype = ctypes.c_int
-    return found
-
-
-_MEMCMP = _memcmp()

@@ -140,6 +140,11 @@ class PolicyEvaluator:
             return ColumnarSampler(self.env, role, index=index, explore=explore, rng=self._rng)
         return GeneralSampler(self.env, self._roles, self._policy_of, index=index, explore=explore, rng=self._rng)
 
+    @property
+    def collect(self) -> Collect:
+        """How much one sample is."""
+        return self._collect
+
     # -- sampling
 
     def sample(self) -> SampleBatch | MultiAgentBatch:

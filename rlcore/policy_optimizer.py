@@ -16,6 +16,7 @@ from rlcore.policy_graph import PolicyGraph, Weights
 if TYPE_CHECKING:
     from rlcore.evaluator_set import EvaluatorSet, SampleReader
     from rlcore.policy_evaluator import PolicyEvaluator
+    from rlcore.replay_memory import ReplayMemory
     from rlcore.runtime.base import Runtime
 
 
@@ -111,7 +112,18 @@ class PolicyOptimizer(ABC):
 
     @abstractmethod
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree."""
+        """Goes on from ``get_state``'s tree, or from ``get_learning_state``'s: that leaves a replay memory as it is."""
+
+    # -- optimizers that replay
+
+    @property
+    def replay_memory(self) -> ReplayMemory | None:
+        """What is learnt from again and again; None where nothing is kept."""
+        return None
+
+    def get_learning_state(self) -> dict[str, Any]:
+        """``get_state`` without the replay memory."""
+        return self.get_state()
 
 
 def step_together(optimizers: Sequence[PolicyOptimizer]) -> list[StepResult]:

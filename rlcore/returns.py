@@ -231,6 +231,10 @@ def n_step(batch: SampleBatch, n: int, gamma: float) -> SampleBatch:
         raise ValueError(f"n-step returns need n of at least 1, got {n}")
     rewards = _single_rewards(batch)
     where = ends(batch)
+    if n == 1:
+        return batch.with_rows(
+            steps=np.ones(len(batch), np.int32), discounts=np.where(where.alive, gamma, 0.0).astype(np.float32)
+        )
     left = _rows_left(batch)
     total = rewards.copy()
     for k in range(1, min(n, len(batch))):
@@ -251,17 +255,28 @@ def next_obs(batch: SampleBatch) -> Columns:
     obs, last_obs = _leaves(batch.obs), _leaves(batch.last_obs)
     if set(obs) != set(last_obs):
         raise BatchError(f"obs has leaves {sorted(obs)}, last_obs {sorted(last_obs)}")
-    left = _rows_left(batch)
     steps = batch.rows.get(STEPS)
-    taken = np.ones(1, np.int64) if steps is None else np.asarray(steps, np.int64)
+    if steps is None or (steps == 1).all():
+        last = batch.last_rows()
+        result = {leaf: _one_later(column, last, last_obs[leaf]) for leaf, column in obs.items()}
+        return result if isinstance(batch.obs, dict) else result[""]
+    left, taken = _rows_left(batch), np.asarray(steps, np.int64)
     past = np.flatnonzero(left <= taken)
     source = np.minimum(np.arange(len(batch)) + taken, max(len(batch) - 1, 0))
     piece = batch.piece_of_row()[past]
-    result: dict[str, Array] = {}
+    result = {}
     for leaf, column in obs.items():
         result[leaf] = column[source]
         result[leaf][past] = last_obs[leaf][piece]
     return result if isinstance(batch.obs, dict) else result[""]
+
+
+def _one_later(column: Array, last: Array, at_end: Array) -> Array:
+    """Each row's successor in its piece, ``at_end`` ``[pieces, ...]`` for the ``last`` ones."""
+    later = np.empty_like(column)
+    later[:-1] = column[1:]
+    later[last] = at_end
+    return later
 
 
 def as_transitions(batch: SampleBatch) -> SampleBatch:
@@ -276,14 +291,19 @@ def as_transitions(batch: SampleBatch) -> SampleBatch:
     where = ends(batch)
     rows = np.arange(len(batch))
     piece = batch.piece_of_row()
-    steps = batch.rows.get(STEPS, np.ones(1, np.int64))
-    past = _rows_left(batch) <= steps
     cuts = {
         name: column[piece]
         for name, column in batch.cuts.items()
         if name not in (START, LENGTH, LAST_VALUE, LAST_OBS) and not name.startswith(f"{LAST_OBS}.")
     }
     cuts |= {START: rows, LENGTH: np.ones(len(batch), np.int64), **to_table(LAST_OBS, next_obs(batch))}
+    steps = batch.rows.get(STEPS)
+    if steps is None or (steps == 1).all():
+        cuts[BOOTSTRAP] = where.alive
+        if LAST_VALUE in batch.cuts and VF_PREDS in batch:
+            cuts[LAST_VALUE] = _one_later(batch[VF_PREDS], where.last, batch.cuts[LAST_VALUE])
+        return SampleBatch(batch.rows, cuts)
+    past = _rows_left(batch) <= steps
     cuts[BOOTSTRAP] = ~past | where.alive[where.last][piece]
     if LAST_VALUE in batch.cuts and VF_PREDS in batch:
         last_value = batch[VF_PREDS][np.minimum(rows + steps, max(len(batch) - 1, 0))]

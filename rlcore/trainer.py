@@ -23,6 +23,7 @@ from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
 from rlcore.saved_policies import policy_trees
+from rlcore.saved_replay import mark_replay, replay_states, restore_replay
 from rlcore.stopping import StopRule, how_it_ended
 from rlcore.tree import copy_tree
 from rlcore.weights_digest import weights_sha256
@@ -267,11 +268,15 @@ class Trainer:
         """Writes a checkpoint into the folder ``path``; ``CheckpointError`` where that is not possible."""
         self._check_open()
         state = self._state()
-        save_tree(path, state, self._manifest(state) | {"iteration": self.counters.iteration})
+        save_tree(path, self._with_replay(state), self._manifest(state) | {"iteration": self.counters.iteration})
         return Path(path)
 
     def _state(self) -> State:
-        """Everything that training goes on from, as a tree; the optimizers' part may change with the next step."""
+        """What training goes on from, as a tree; the optimizers' part may change with the next step.
+
+        Replay memories are not copied with it but marked: ``_with_replay`` adds what they are now.
+        """
+        mark_replay(self.optimizers)
         graphs = {name: state for optimizer in self.optimizers for name, state in optimizer.graph_states().items()}
         # Of trained graphs the weights are in the state.
         weights = self.weights() if set(self._policies) - set(graphs) else {n: graphs[n]["weights"] for n in graphs}
@@ -280,10 +285,14 @@ class Trainer:
             "window": self._window.get_state(),
             "row": dict(self.row),
             "stop": self._stop.get_state(),
-            "optimizers": {str(i): optimizer.get_state() for i, optimizer in enumerate(self.optimizers)},
+            "optimizers": {str(i): optimizer.get_learning_state() for i, optimizer in enumerate(self.optimizers)},
             "evaluators": self.evaluators.get_state(),
             "policies": policy_trees(weights, graphs, self.evaluators.local.filters),
         }
+
+    def _with_replay(self, state: State) -> State:
+        replay = replay_states(self.optimizers) if self.config.checkpoints.replay else {}
+        return {**state, "replay": replay} if replay else state
 
     def _manifest(self, state: State) -> dict[str, Any]:
         return manifest_of(self.config, self._policies, self._parts, state)
@@ -297,6 +306,7 @@ class Trainer:
         self._stop.set_state(state["stop"])
         for i, optimizer in enumerate(self.optimizers):
             optimizer.set_state(state["optimizers"][str(i)])
+        restore_replay(self.optimizers, state.get("replay", {}), f"checkpoint {saved.folder}")
         evaluators.set_state(saved.evaluators_state())
         if saved.evaluators_changed:
             evaluators.broadcast(self.weights(), {})
@@ -318,7 +328,7 @@ class Trainer:
             return
         manifest = self._manifest(self._last)
         score = self._score() if self.row else None
-        self._output.checkpoint(self._last["counters"]["iteration"], self._last, manifest, score)
+        self._output.checkpoint(self._last["counters"]["iteration"], self._with_replay(self._last), manifest, score)
         self._saved_sha256 = manifest["weights_sha256"]
         self._last = None
 

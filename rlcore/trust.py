@@ -45,18 +45,20 @@ def imported_names(config: RunConfig, policies: Mapping[str, ResolvedPolicy]) ->
         names |= graph_names(policy_id, settings)
         if registry.is_import_path(settings.optimizer.name):
             names[f"policies.{policy_id}.optimizer.name"] = settings.optimizer.name
+        names |= dict(_import_paths(settings.optimizer.settings, f"policies.{policy_id}.optimizer"))
     return names
 
 
 def _import_paths(tree: Any, at: str) -> Iterator[tuple[str, str]]:
-    """Every import path in a tree of settings: a model may name code under any key."""
+    """Every import path in a tree of settings: models and optimizers may name code under any key."""
     if isinstance(tree, Mapping):
         for key, part in tree.items():
             yield from _import_paths(part, f"{at}.{key}")
     elif isinstance(tree, list):
         for i, part in enumerate(tree):
             yield from _import_paths(part, f"{at}.{i}")
-    elif isinstance(tree, str) and registry.is_import_path(tree):
+    elif isinstance(tree, str) and registry.is_import_path(tree) and not tree.rpartition(":")[2].isdigit():
+        # A device such as cuda:0 is no import path: what stands behind the colon is no name.
         yield at, tree
 
 

@@ -76,6 +76,11 @@ class EpisodeBook:
         the pieces ``order``, which are among the last ones, in that order.
         """
         running = self.returns.setdefault(policy_id, np.zeros(self._slots, np.float64))
+        if len(slots) == self._slots and not ended.any():
+            # Each slot has one piece, and its episode goes on.
+            running += sums
+            self.length += steps
+            return []
         opens = np.ones(len(slots), np.bool_)
         opens[1:] = slots[1:] != slots[:-1]
         first = np.flatnonzero(opens)

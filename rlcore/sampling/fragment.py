@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,21 @@ EPISODE_CAPACITY = 256
 
 #: A column of the table that does not reach a batch: whether the row counts. All do where there is none.
 _LIVE = "live"
+
+
+class _Cut(NamedTuple):
+    """How rows are cut into pieces. By piece: first row, number of rows, last row and when it was, slot, which of the
+    slot's pieces it is, whether it begins with the fragment; by row: slot, and step of the episode (int32)."""
+
+    starts: NDArray[np.int64]
+    sizes: NDArray[np.int64]
+    last: NDArray[np.int64]
+    slots: NDArray[np.int64]
+    rank: NDArray[np.int64]
+    opening: NDArray[np.bool_]
+    time_of_last: NDArray[np.int64]
+    slot_of_row: NDArray[np.int64]
+    t: NDArray[np.int32]
 
 
 class ColumnarFragment:
@@ -165,40 +180,72 @@ class ColumnarFragment:
             keep = np.flatnonzero(self._table.column(_LIVE, self._time))
         table = self._table.rows(self._time, keep)
         table.pop(_LIVE, None)
-        flat = np.arange(sampler.num_slots * self._time) if keep is None else keep
-        slot_of_row, time_of_row = flat // self._time, flat % self._time
-        ended = table[TERMINATED] | table[TRUNCATED]
-        starts, sizes, last = find_pieces(slot_of_row, ended)
-        slots = slot_of_row[starts]
-        rank = np.arange(len(starts)) - np.searchsorted(slots, slots)
-        # Only a piece that begins with the fragment can go on with an earlier one.
-        opening = time_of_row[starts] == 0
-        carried = np.where(opening, self._started_at[slots], 0)
-        within = np.arange(len(flat)) - np.repeat(starts, sizes)
-        table[T] = (np.repeat(carried, sizes) + within).astype(np.int32)
-        table[ENV_STEP] = table[T].astype(np.int64)
+        cut = self._one_piece_a_slot() if keep is None and not self._endings else self._cut(table, keep)
+        table[T] = cut.t
+        table[ENV_STEP] = cut.t.astype(np.int64)
         role = sampler.role
         obs = self._table.nested(OBS, table)
-        table.update(to_table(OBS, role.take_in(obs, slot_of_row, table[T])))
+        table.update(to_table(OBS, role.take_in(obs, cut.slot_of_row, cut.t)))
         role.observe(obs)
+        last, slots = cut.last, cut.slots
+        terminated = table[TERMINATED][last]
+        ended = terminated | table[TRUNCATED][last]
         cuts: dict[str, Any] = {
-            START: starts,
-            LENGTH: sizes,
+            START: cut.starts,
+            LENGTH: cut.sizes,
             SLOT: slots.astype(np.int32),
-            AGENT_ID: np.zeros(len(starts), np.int64),
-            EPS_ID: sampler.book.eps_id(slots, sampler.book.number[slots] + rank),
-            POLICY_VERSION: np.full(len(starts), role.version, np.int64),
-            BOOTSTRAP: ~table[TERMINATED][last],
+            AGENT_ID: np.zeros(len(slots), np.int64),
+            EPS_ID: sampler.book.eps_id(slots, sampler.book.number[slots] + cut.rank),
+            POLICY_VERSION: np.full(len(slots), role.version, np.int64),
+            BOOTSTRAP: ~terminated,
         }
-        cuts.update(self._boundaries(slots, opening, ended[last], table[T][last] + 1))
+        cuts.update(self._boundaries(slots, cut.opening, ended, cut.t[last] + 1))
         batch = SampleBatch(table, cuts)
-        episodes = self._episodes(batch, ended[last], time_of_row[last])
+        episodes = self._episodes(batch, ended, cut.time_of_last)
         return Collected(
             {role.policy_id: batch},
             episodes,
             self._env_steps,
             lost_steps=self._lost_steps,
             broken=tuple(self._broken),
+        )
+
+    def _one_piece_a_slot(self) -> _Cut:
+        """How rows are cut where every slot moved in each step and no episode ended."""
+        slots, steps = np.arange(self._sampler.num_slots), np.arange(self._time, dtype=np.int32)
+        starts = slots * self._time
+        return _Cut(
+            starts=starts,
+            sizes=np.full(len(slots), self._time),
+            last=starts + (self._time - 1),
+            slots=slots,
+            rank=np.zeros_like(slots),
+            opening=np.ones(len(slots), np.bool_),
+            time_of_last=np.full(len(slots), self._time - 1),
+            slot_of_row=slots.repeat(self._time),
+            t=(self._started_at[:, None] + steps).reshape(-1),
+        )
+
+    def _cut(self, table: dict[str, Any], keep: NDArray[np.int64] | None) -> _Cut:
+        """How the rows at ``keep``, or all of them, are cut."""
+        flat = np.arange(self._sampler.num_slots * self._time) if keep is None else keep
+        slot_of_row, time_of_row = flat // self._time, flat % self._time
+        starts, sizes, last = find_pieces(slot_of_row, table[TERMINATED] | table[TRUNCATED])
+        slots = slot_of_row[starts]
+        # Only a piece that begins with the fragment can go on with an earlier one.
+        opening = time_of_row[starts] == 0
+        carried = np.where(opening, self._started_at[slots], 0)
+        within = np.arange(len(flat)) - np.repeat(starts, sizes)
+        return _Cut(
+            starts=starts,
+            sizes=sizes,
+            last=last,
+            slots=slots,
+            rank=np.arange(len(starts)) - np.searchsorted(slots, slots),
+            opening=opening,
+            time_of_last=time_of_row[last],
+            slot_of_row=slot_of_row,
+            t=(np.repeat(carried, sizes) + within).astype(np.int32),
         )
 
     def _boundaries(
@@ -241,7 +288,9 @@ class ColumnarFragment:
             return []
         slots = batch.cuts[SLOT]
         sums = np.add.reduceat(batch[REWARDS].astype(np.float64), batch.cuts[START])
-        order = np.flatnonzero(ended)[np.lexsort((slots[ended], time[ended]))]
+        order = np.flatnonzero(ended)
+        if len(order) > 1:
+            order = order[np.lexsort((slots[order], time[order]))]
         if self._cut_off:
             finished = [(slot, at) not in self._cut_off for slot, at in zip(slots[order], time[order], strict=True)]
             order = order[finished]

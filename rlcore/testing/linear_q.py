@@ -160,7 +160,7 @@ class LinearQActor:
 
 def best(values: NDArray[Any], allowed: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The number of the greatest of the ``values`` ``[n, choices]`` that are allowed, int64 ``[n]``."""
-    return np.where(allowed, values, -np.inf).argmax(axis=1)
+    return np.asarray(np.where(allowed, values, -np.inf).argmax(axis=1), np.int64)
 
 
 class _Transitions(NamedTuple):
@@ -173,6 +173,10 @@ class _Transitions(NamedTuple):
     successors: Float32
     allowed: NDArray[np.bool_]
     weights: Float32
+
+    def rows(self, units: NDArray[np.int64]) -> _Transitions:
+        """Those at ``units``."""
+        return _Transitions._make(column[units] for column in self)
 
 
 class LinearQ(PolicyGraph):
@@ -253,7 +257,7 @@ class LinearQ(PolicyGraph):
         """Of the mean of ``weight * 0.5 * (r + discount * target_q(s', argmax q(s')) - q(s, a)) ** 2``."""
         samples = (batch if isinstance(batch, Pinned) else self.pin(batch)).held
         if units is not None:
-            samples = _Transitions(*(column[units] for column in samples))
+            samples = samples.rows(units)
         count = len(samples.rewards)
         if count == 0:
             raise UserError("there is no sample to learn from")

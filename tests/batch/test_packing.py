@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore import packing
+from rlcore import same_bytes
 from rlcore.batch import SampleBatch
 from rlcore.packing import Blocks, Stacks, pack, unpack
 
@@ -154,7 +154,7 @@ def test_without_the_c_library_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -
     def missing(name: object) -> object:
         raise OSError
 
-    monkeypatch.setattr(packing.ctypes, "CDLL", missing)
-    monkeypatch.setattr(packing, "_MEMCMP", packing._memcmp())
+    monkeypatch.setattr(same_bytes.ctypes, "CDLL", missing)
+    monkeypatch.setattr(same_bytes, "_MEMCMP", same_bytes._memcmp())
     without = pack(batch)
     assert pickle.dumps(without) == pickle.dumps(with_it)

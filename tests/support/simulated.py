@@ -25,7 +25,12 @@ from rlcore.sampling.collect import Fragment
 from rlcore.sampling.filters import MeanStd
 from rlcore.testing.environments import Count
 
-rlcore_sync = pytest.importorskip("rlcore_sync")
+#: Where the optimizers are.
+HOMES = {
+    "multi_gpu": ("rlcore_sync", "MultiGPU"),
+    "allreduce": ("rlcore_sync", "AllReduce"),
+    "replay": ("rlcore_replay", "Replay"),
+}
 
 ENVS, STEPS = 2, 4
 #: Rows of one evaluator's sample.
@@ -113,7 +118,8 @@ class Simulated:
             timeout_s=self.timeout_s,
             on_loss=lambda index, cause: self.losses.append((index, cause)),
         )
-        kind = {"multi_gpu": rlcore_sync.MultiGPU, "allreduce": rlcore_sync.AllReduce}[self.optimizer_name]
+        module, name = HOMES[self.optimizer_name]
+        kind = getattr(pytest.importorskip(module), name)
         self.optimizer: PolicyOptimizer = kind(
             self.set.local, self.set, self.runtime, kind.Config(**self.settings), ("default",)
         )

@@ -1,7 +1,21 @@
 """Replay buffers, and the optimizer that learns from them."""
 
-from rlcore_replay.buffer import ReplayBuffer
+from rlcore_replay.buffer import Buffer, ReplayBuffer
+from rlcore_replay.hindsight import Hindsight, HindsightBuffer, Strategy, relabel
+from rlcore_replay.memory_figure import bytes_for
 from rlcore_replay.replay import Replay
+from rlcore_replay.sequences import SequenceBuffer
 from rlcore_replay.sum_tree import SumTree
 
-__all__ = ["Replay", "ReplayBuffer", "SumTree"]
+__all__ = [
+    "Buffer",
+    "Hindsight",
+    "HindsightBuffer",
+    "Replay",
+    "ReplayBuffer",
+    "SequenceBuffer",
+    "Strategy",
+    "SumTree",
+    "bytes_for",
+    "relabel",
+]

@@ -22,9 +22,9 @@ class LearningPace:
         self._starts = learning_starts
         self._ratio = learnt_per_sampled
         self._minibatch_size = minibatch_size
-        #: Environment steps sampled.
-        self.env_steps = 0
-        #: Rows learnt from, by policy.
+        #: Environment steps sampled, and how many there were when the account was opened.
+        self.env_steps = self._opened = 0
+        #: Rows learnt from since then, by policy.
         self.learnt = dict.fromkeys(policy_ids, 0)
 
     def sampled(self, env_steps: int) -> None:
@@ -33,18 +33,23 @@ class LearningPace:
 
     def is_due(self, policy_id: str) -> bool:
         """Whether the policy is a whole minibatch behind."""
-        allowed = max(0, self.env_steps - self._starts) * self._ratio * (1.0 + _ROUNDING)
-        return self.learnt[policy_id] + self._minibatch_size <= allowed
+        counted = max(0, self.env_steps - self._opened - self._starts)
+        return self.learnt[policy_id] + self._minibatch_size <= counted * self._ratio * (1.0 + _ROUNDING)
 
     def learnt_from(self, policy_id: str, rows: int) -> None:
         """So many rows more."""
         self.learnt[policy_id] += rows
 
+    def begin_again(self) -> None:
+        """Nothing that was sampled before is there any more: the next ``learning_starts`` steps come first."""
+        self._opened = self.env_steps
+        self.learnt = dict.fromkeys(self.learnt, 0)
+
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on."""
-        return {"env_steps": self.env_steps, "learnt": dict(self.learnt)}
+        return {"env_steps": self.env_steps, "opened": self._opened, "learnt": dict(self.learnt)}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree."""
-        self.env_steps = int(state["env_steps"])
+        self.env_steps, self._opened = int(state["env_steps"]), int(state["opened"])
         self.learnt |= {policy_id: int(rows) for policy_id, rows in state["learnt"].items()}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlcore.tree import copy_tree
 from rlcore_replay.sum_tree import Float64, Indexes, SumTree
 
 #: What is added to every temporal difference, so that none of them keeps an item from being drawn again.
@@ -32,15 +33,17 @@ class Priorities:
         self.tree = SumTree(capacity)
         #: What new items get.
         self.highest = 1.0
+        self._marked: dict[str, Any] | None = None
 
-    def add(self, spans: list[slice], td_errors: NDArray[Any] | None) -> None:
-        """New items at ``spans`` of places, with priorities of their own or the highest so far."""
+    def add(self, places: Indexes, td_errors: NDArray[Any] | None) -> None:
+        """New items at ``places``, with priorities of their own, or the highest so far.
+
+        Of more errors than places the last ones count.
+        """
         if td_errors is None:
-            for span in spans:
-                self.tree.set_range(span.start, span.stop, self.highest)
-            return
-        places = np.concatenate([np.arange(span.start, span.stop) for span in spans])
-        self.update(places, td_errors[len(td_errors) - len(places) :])
+            self.tree.set(places, self.highest)
+        else:
+            self.update(places, td_errors[len(td_errors) - len(places) :])
 
     def update(self, places: Indexes, td_errors: ArrayLike) -> None:
         """From the temporal differences ``[n]`` of the items at ``places`` ``[n]``.
@@ -67,6 +70,14 @@ class Priorities:
         ratio: Float64 = stored.min() / stored
         return np.power(ratio, beta, out=ratio).astype(np.float32)
 
+    def mark(self) -> None:
+        """``get_marked`` gives them as they are now, until the next mark."""
+        self._marked = copy_tree(self.get_state())
+
+    def get_marked(self) -> dict[str, Any]:
+        """The state at the last mark, or now where there was none."""
+        return self.get_state() if self._marked is None else self._marked
+
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly."""
         return {"tree": self.tree.get_state(), "highest": self.highest}
@@ -75,3 +86,4 @@ class Priorities:
         """Goes on from ``get_state``'s tree."""
         self.tree.set_state(state["tree"])
         self.highest = float(state["highest"])
+        self._marked = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,21 @@ from numpy.typing import NDArray
 from rlcore.columns import Array
 from rlcore.errors import BatchError
 
+Indexes = NDArray[np.int64]
+
 #: Columns of at most so many bytes a row lie side by side, so that one copy gathers them all.
 NARROW_BYTES = 64
+
+
+@dataclass
+class _Mark:
+    """Where a ring stood, how many rows have been written since, and those that stood in their places."""
+
+    position: int
+    filled: int
+    written: int = 0
+    #: None where nobody has asked for a mark.
+    replaced: list[tuple[Indexes, dict[str, Array]]] | None = None
 
 
 class Ring:
@@ -31,6 +45,7 @@ class Ring:
         self._narrow: NDArray[np.void] = np.zeros(0, [("", "V1")])
         self._fields: dict[str, Array] = {}
         self._wide: dict[str, Array] = {}
+        self._mark = _Mark(0, 0)
 
     def __len__(self) -> int:
         return self._filled
@@ -49,6 +64,7 @@ class Ring:
         if not self._kinds:
             self._begin(columns)
         self._check(columns)
+        self._keep_marked(rows)
         taken = max(0, rows - self.capacity)
         spans = list(self._spans(rows - taken))
         for span in spans:
@@ -62,6 +78,11 @@ class Ring:
         self._filled = min(self.capacity, self._filled + rows)
         return spans
 
+    def overwritten(self, rows: int) -> Indexes:
+        """The places whose rows the next ``rows`` rows replace."""
+        places = [np.arange(span.start, min(span.stop, self._filled)) for span in self._spans(min(rows, self.capacity))]
+        return np.concatenate([np.zeros(0, np.int64), *places])
+
     def _spans(self, rows: int) -> Iterator[slice]:
         """The ranges of places that the next ``rows`` rows take."""
         end = min(self.position + rows, self.capacity)
@@ -72,8 +93,8 @@ class Ring:
 
     def _begin(self, columns: Mapping[str, Array]) -> None:
         self._kinds = {name: (column.dtype, column.shape[1:]) for name, column in columns.items()}
-        for name, (dtype, shape) in self._kinds.items():
-            if dtype.hasobject:
+        for name, column in columns.items():
+            if column.dtype.hasobject:
                 raise BatchError(f"column '{name}' holds Python objects, which no ring can store")
         narrow = {name: kind for name, kind in self._kinds.items() if is_narrow(*kind)}
         self._narrow = np.zeros(self.capacity, record_type(narrow))
@@ -97,7 +118,7 @@ class Ring:
                     f"{dtype} {shape}"
                 )
 
-    def read(self, places: NDArray[np.int64]) -> dict[str, Array]:
+    def read(self, places: Indexes) -> dict[str, Array]:
         """The rows at ``places`` ``[n]`` in new arrays; those of narrow columns are strided."""
         found = self._narrow.take(places)
         rows: dict[str, Array] = {name: found[name] for name in self._fields}
@@ -112,10 +133,39 @@ class Ring:
     def __contains__(self, name: object) -> bool:
         return name in self._kinds
 
+    # -- states
+
+    def mark(self) -> None:
+        """``get_marked`` gives what is stored now, until the next mark. What is overwritten meanwhile is kept."""
+        self._mark = _Mark(self.position, self._filled, replaced=[])
+
+    def _keep_marked(self, rows: int) -> None:
+        """Before ``rows`` rows are written: those of the mark that stand in their places."""
+        mark, rows = self._mark, min(rows, self.capacity)
+        if mark.replaced is None:
+            return
+        places = (self.position + np.arange(min(rows, self.capacity - mark.written))) % self.capacity
+        places = places[places < mark.filled]
+        if len(places):
+            mark.replaced.append((places, self.read(places)))
+        mark.written = min(self.capacity, mark.written + rows)
+
+    def get_marked(self) -> dict[str, Any]:
+        """The state at the last mark, or now where there was none."""
+        mark = self._mark
+        if mark.replaced is None or not mark.written:
+            return self.get_state()
+        columns = {name: self.column(name)[: mark.filled] for name in self._kinds}
+        if mark.replaced:
+            columns = {name: column.copy() for name, column in columns.items()}
+        for places, rows in mark.replaced:
+            for name, column in columns.items():
+                column[places] = rows[name]
+        return {"position": mark.position, "columns": columns, "order": list(self._kinds)}
+
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on, of views where that is possible."""
-        tables = (self._fields, self._wide)
-        columns = {name: column[: self._filled] for table in tables for name, column in table.items()}
+        columns = {name: self.column(name)[: self._filled] for name in self._kinds}
         return {"position": self.position, "columns": columns, "order": list(self._kinds)}
 
     def set_state(self, state: dict[str, Any]) -> None:
@@ -123,9 +173,9 @@ class Ring:
         columns = {name: np.asarray(state["columns"][name]) for name in state["order"]}
         rows = len(next(iter(columns.values()))) if columns else 0
         position = int(state["position"])
-        if rows > self.capacity or position != (rows % self.capacity if rows < self.capacity else position):
+        if rows > self.capacity or (rows < self.capacity and position != rows) or position >= self.capacity:
             raise BatchError(f"{rows} rows, to go on at {position}, are not of a ring of {self.capacity}")
-        self._kinds, self.position, self._filled = {}, 0, 0
+        self._kinds, self.position, self._filled, self._mark = {}, 0, 0, _Mark(0, 0)
         if columns:
             self.write(columns, rows)
         self.position = position
@@ -140,7 +190,8 @@ def record_type(kinds: Mapping[str, tuple[np.dtype[Any], tuple[int, ...]]]) -> n
     """A record of one row of every column: aligned, and of whole words, so that frameworks can take its fields."""
     by_size = sorted(kinds.items(), key=lambda item: -item[1][0].alignment)
     plain = np.dtype([(name, dtype, shape) for name, (dtype, shape) in by_size])
-    names, fields = plain.names or (), plain.fields or {}
+    names: tuple[str, ...] = plain.names or ()
+    fields: Mapping[str, Any] = plain.fields or {}
     words = max(1, -(-plain.itemsize // 8))
     return np.dtype(
         {
