@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rlcore.acting.actor import ActorCriticActor, Postprocess
 from rlcore.acting.architecture import LOG_STD, Architecture, refuse_all_but_dense, remarks_on_encoders
+from rlcore.acting.box_scale import BoxScale
+from rlcore.acting.deterministic import DeterministicActor, DeterministicConfig
 from rlcore.acting.distributions import (
     PRE_TANH,
     Categorical,
@@ -18,7 +20,10 @@ from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.networks import MLP, layer_names, orthogonal
 from rlcore.acting.observations import FlatObs, with_batch_axis
 from rlcore.acting.products import Product, distribution_for
+from rlcore.acting.q_actor import QActor
+from rlcore.acting.q_config import QConfig, Support
 from rlcore.acting.scaling import remarks_on
+from rlcore.acting.soft import SoftActor, SoftConfig
 from rlcore.acting.to_env import to_env
 from rlcore.policy_graph import Actor
 
@@ -31,7 +36,10 @@ __all__ = [
     "Actor",
     "ActorCriticActor",
     "Architecture",
+    "BoxScale",
     "Categorical",
+    "DeterministicActor",
+    "DeterministicConfig",
     "DiagonalGaussian",
     "Distribution",
     "Draw",
@@ -40,7 +48,12 @@ __all__ = [
     "MultiCategorical",
     "Postprocess",
     "Product",
+    "QActor",
+    "QConfig",
+    "SoftActor",
+    "SoftConfig",
     "SquashedGaussian",
+    "Support",
     "distribution_for",
     "layer_names",
     "mask_for",

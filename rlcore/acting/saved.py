@@ -8,12 +8,22 @@ from typing import Any
 import gymnasium
 
 from rlcore.acting.actor import ActorCriticActor
+from rlcore.acting.deterministic import DeterministicActor, DeterministicConfig
 from rlcore.acting.model_config import ModelConfig
+from rlcore.acting.q_actor import QActor
+from rlcore.acting.q_config import QConfig
+from rlcore.acting.soft import SoftActor, SoftConfig
 from rlcore.errors import CheckpointError
 from rlcore.policy_graph import Actor, Weights
 from rlcore.validation import validate_plain
 
 _ACTOR_CRITIC = "actor_critic"
+#: Actors that are made of spaces, a config and weights: by the name of their kind, with their config's class.
+_CONFIGURED: Mapping[str, tuple[type[Any], type[Any]]] = {
+    "q": (QActor, QConfig),
+    "deterministic": (DeterministicActor, DeterministicConfig),
+    "soft": (SoftActor, SoftConfig),
+}
 
 
 def describe_actor(actor: Actor | None) -> dict[str, Any] | None:
@@ -21,6 +31,9 @@ def describe_actor(actor: Actor | None) -> dict[str, Any] | None:
     # Not isinstance: what a subclass changes would be lost.
     if type(actor) is ActorCriticActor:
         return {"kind": _ACTOR_CRITIC, **actor.describe()}
+    for kind, (own, _) in _CONFIGURED.items():
+        if isinstance(actor, own) and type(actor) is own:
+            return {"kind": kind, **actor.describe()}
     return None
 
 
@@ -32,11 +45,17 @@ def actor_from(
 ) -> Actor:
     """An actor that acts as the described one did. ``CheckpointError`` for a description that is none of ours.
 
-    It cannot postprocess as the original did: rho is not part of a description.
+    One of an actor-critic cannot postprocess as the original did: its rho is not part of a description.
     """
     try:
-        if description["kind"] != _ACTOR_CRITIC:
-            raise CheckpointError(f"this rlcore knows no actor of kind '{description['kind']}'")
+        kind = description["kind"]
+        if kind in _CONFIGURED:
+            actor, config = _CONFIGURED[kind]
+            settings = validate_plain(config, description["config"], "config")
+            made: Actor = actor(observation_space, action_space, settings, weights)
+            return made
+        if kind != _ACTOR_CRITIC:
+            raise CheckpointError(f"this rlcore knows no actor of kind '{kind}'")
         model = validate_plain(ModelConfig, description["model"], "model")
         squash, value = bool(description["squash"]), bool(description["value"])
     except (KeyError, TypeError) as error:

@@ -48,3 +48,66 @@ class TestPPOWithEverySetting(PolicyGraphTests):
 class TestPPOActor(ActorTests):
     graph = "torch.ppo"
     config = {"squash": True}
+
+
+class TestDQN(PolicyGraphTests):
+    graph = "torch.dqn"
+
+
+class TestDQNWithEverySetting(PolicyGraphTests):
+    graph = "torch.dqn"
+    config = {
+        "double": False,
+        "dueling": True,
+        "noisy": 0.5,
+        "n_step": 3,
+        "tau": 0.1,
+        "distribution": {"low": -5, "high": 5, "atoms": 11},
+        "initial_priorities": True,
+    }
+
+
+class TestRecurrentDQN(PolicyGraphTests):
+    graph = "torch.dqn"
+    config = {"model": {"hidden": [8], "lstm": 6}, "n_step": 2, "dueling": True}
+
+
+class TestDQNActor(ActorTests):
+    graph = "torch.dqn"
+    config = {"dueling": True, "noisy": 0.5, "n_step": 2, "initial_priorities": True}
+
+
+class TestRecurrentDQNActor(ActorTests):
+    graph = "torch.dqn"
+    config = {"model": {"hidden": [8], "lstm": 6}}
+
+
+class TestDDPG(PolicyGraphTests):
+    graph = "torch.ddpg"
+
+
+class TestDDPGActor(ActorTests):
+    graph = "torch.ddpg"
+    config = {"n_step": 3, "initial_priorities": True, "random_steps": 10}
+
+
+class TestTD3(PolicyGraphTests):
+    graph = "torch.td3"
+    config = {"max_grad_norm": 1.0, "policy_learning_rate": 1e-4, "n_step": 2}
+
+
+class TestTD3Actor(ActorTests):
+    graph = "torch.td3"
+
+
+class TestSAC(PolicyGraphTests):
+    graph = "torch.sac"
+
+
+class TestSACWithEverySetting(PolicyGraphTests):
+    graph = "torch.sac"
+    config = {"temperature": 0.2, "n_step": 2, "random_steps": 100, "model": {"hidden": [8]}, "huber_delta": 1.0}
+
+
+class TestSACActor(ActorTests):
+    graph = "torch.sac"

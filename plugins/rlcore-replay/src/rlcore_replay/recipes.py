@@ -39,13 +39,13 @@ class DQN(Algorithm):
     settings = {
         "CartPole-v1": {
             "policy": {
-                "learning_rate": [[0, 1e-3], [100_000, 1e-5]],
-                "epsilon": [[0, 1.0], [10_000, 0.05], [50_000, 0.01]],
+                "learning_rate": [[0, 2.3e-3], [60_000, 5e-5]],
+                "epsilon": [[0, 1.0], [8000, 0.05], [40_000, 0.01]],
+                "n_step": 3,
+                "tau": 0.01,
             },
-            "model": {"hidden": [64, 64]},
-            "optimizers": {
-                "replay": {"capacity": 100_000, "minibatch_size": 64, "learnt_per_sampled": 16.0},
-            },
+            "model": {"hidden": [128, 128]},
+            "optimizers": {"replay": {"capacity": 100_000, "minibatch_size": 64, "learnt_per_sampled": 32.0}},
         },
     }
 

@@ -9,18 +9,21 @@ import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import PositiveFloat
+from pydantic import NonNegativeInt, PositiveFloat, model_validator
 from torch import Tensor
 
 from rlcore.acting.q_actor import QActor, QChoice, acting_noise
 from rlcore.acting.q_architecture import TARGET_Q, Q, QArchitecture, factorised_noise
 from rlcore.acting.q_config import QConfig
 from rlcore.acting.q_network import returns_of
+from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns, length, take
 from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import (
+    PIECE,
+    ROW,
     Actor,
     ActOutput,
     ActRows,
@@ -29,15 +32,21 @@ from rlcore.policy_graph import (
     Pinned,
     Progress,
     State,
+    Unit,
 )
+from rlcore.returns import n_step, next_obs
 from rlcore.schedule import Schedule
 from rlcore_torch import value_losses
-from rlcore_torch.backward import Coefficient
+from rlcore_torch.backward import Backward, Coefficient
 from rlcore_torch.columns import Minibatch, shown
 from rlcore_torch.inference import ROWS_AT_ONCE
 from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OffPolicyConfig, OffPolicyGraph
 from rlcore_torch.q_model import QModel
+from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen, extended
 from rlcore_torch.samples import Samples
+from rlcore_torch.sequences import with_state
+
+Weighted = Mapping[str, Tensor]
 
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
@@ -45,12 +54,22 @@ NOISE = "noise"
 
 class DQNConfig(QConfig, OffPolicyConfig):
     """``double`` chooses the next action by the online network and takes its value from the target (van Hasselt et al.
-    2016); without it the target does both."""
+    2016); without it the target does both. A recurrent policy (``model.lstm``) learns from the pieces that it sampled,
+    without the first ``burn_in`` rows of those that do not open an episode, which only bring its state up to date."""
 
     learning_rate: Schedule = 5e-4
     max_grad_norm: PositiveFloat | None = 10.0
     huber_delta: PositiveFloat | None = 1.0
     double: bool = True
+    burn_in: NonNegativeInt = 0
+
+    @model_validator(mode="after")
+    def _recurrence_fits(self) -> DQNConfig:
+        if self.burn_in and not self.model.lstm:
+            raise ValueError("burn_in: only recurrent policies (model.lstm) have a state to bring up to date")
+        if self.noisy is not None and self.model.lstm:
+            raise ValueError("noisy: not for recurrent policies")
+        return self
 
 
 class DQN(OffPolicyGraph):
@@ -78,6 +97,8 @@ class DQN(OffPolicyGraph):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own = self.config
         self._architecture = QArchitecture.of(observation_space, action_space, own)
+        self._recurrent = bool(self._architecture.lstm)
+        self.minibatch_unit: Unit = PIECE if self._recurrent else ROW
         self._choice = QChoice(observation_space, action_space, own)
         self.lookahead = self._choice.lookahead
         self._model = QModel(observation_space, own, self._architecture)
@@ -86,7 +107,7 @@ class DQN(OffPolicyGraph):
             returns = torch.from_numpy(returns_of(own.distribution))
             self._returns = {device: returns.to(device) for device in self._devices}
         layout = self._model.layout
-        recordable = not self._architecture.encoders
+        recordable = not (self._architecture.encoders or self._recurrent)
         self._begin_with_targets(layout, (0, len(layout)), self._architecture.init(rng), recordable)
 
     def update_rule(self) -> UpdateRule:
@@ -95,8 +116,21 @@ class DQN(OffPolicyGraph):
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._model.body, self._choice.mask)
+        """Copies on every device: of transitions, of recurrent policies of sequences."""
+        if not self._recurrent:
+            return self._transitions(batch, self._model.body, self._choice.mask)
+        own, mask = self.config, self._choice.mask
+        batch = n_step(batch, own.n_step, own.gamma)
+        masks = {} if mask is None else {NEXT_FORBIDDEN: ~mask.read(next_obs(batch))}
+        observed = self._model.body.columns(extended(batch))
+        return Pinned(SequenceSamples(observed, masks, batch, self._devices, own.burn_in), len(batch))
+
+    def _backward(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None) -> Backward:
+        pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
+        found = super()._backward(pinned, units)
+        if isinstance(pinned.held, SequenceSamples) and found.by_row is not None:
+            return found._replace(by_row=pinned.held.spread(found.by_row, units))
+        return found
 
     def _read_actions(self, actions: Columns) -> NDArray[np.int64]:
         return np.asarray(actions, np.int64)
@@ -114,19 +148,30 @@ class DQN(OffPolicyGraph):
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         online = dict(zip(self._model.names, leaves, strict=True))
         noise = inputs[NOISE].unbind(0) if NOISE in inputs else (None, None, None)
-        dtype = leaves[0].dtype
-        taken = _of_action(
-            self._model(online, Q, self._model.body.read(inputs, dtype), noise[0]), inputs[ACTIONS]
-        )
+        own, deciding, after = self._sequence(online, inputs) if self._recurrent else self._rows(online, inputs, noise)
+        taken = _of_action(own, inputs[ACTIONS])
         with torch.no_grad():
-            successors = self._model.body.read(inputs, dtype, NEXT)
-            after = self._model(inputs, TARGET_Q, successors, noise[2])
-            deciding = self._model(online, Q, successors, noise[1]) if self.config.double else after
             best = value_losses.best_actions(self._means(deciding), inputs.get(NEXT_FORBIDDEN))
             after = _of_action(after, best)
         errors, losses, means = self._errors(taken, after, inputs)
         terms = torch.stack([value_losses.weighted_sum(losses, inputs.get(WEIGHTS)), means.sum()])
         return torch.cat([terms, errors.view(-1)])
+
+    def _rows(self, online: Weighted, inputs: Minibatch, noise: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+        """Outputs ``[n, actions, atoms]`` for rows, for choosing after them, and of the targets after them."""
+        own, _ = self._model(online, Q, inputs, noise[0])
+        with torch.no_grad():
+            after, _ = self._model(inputs, TARGET_Q, inputs, noise[2], NEXT)
+            deciding = self._model(online, Q, inputs, noise[1], NEXT)[0] if self.config.double else after
+        return own, deciding, after
+
+    def _sequence(self, online: Weighted, inputs: Minibatch) -> tuple[Tensor, ...]:
+        """The same of packed sequences, each gone through once by either network."""
+        own, _ = self._model(online, Q, inputs, None)
+        with torch.no_grad():
+            after = chosen(self._model(inputs, TARGET_Q, inputs, None)[0], inputs[AFTER])
+            deciding = chosen(own, inputs[AFTER]) if self.config.double else after
+        return chosen(own, inputs[OWN]), deciding, after
 
     def _errors(self, taken: Tensor, after: Tensor, inputs: Minibatch) -> tuple[Tensor, Tensor, Tensor]:
         """The temporal differences, losses and values of the rows, ``[n, 1]``; only losses have a gradient."""
@@ -158,24 +203,33 @@ class DQN(OffPolicyGraph):
     ) -> ActOutput:
         """Actions for ``[n, ...]`` observations; without ``explore`` the best ones, without noise.
 
-        ``NoLegalActionError`` where an action mask allows nothing.
+        ``NoLegalActionError`` where an action mask allows nothing, ``UserError`` for a state that does not fit.
         """
-        q = self._values(obs, acting_noise(self._architecture, explore, rng))
-        return ActOutput(self._choice.choose(q, obs, rows, explore, rng))
+        check_state(state, len(self._architecture.state_sizes), length(obs))
+        q, after = self._values(obs, state, acting_noise(self._architecture, explore, rng))
+        return ActOutput(self._choice.choose(q, obs, rows, explore, rng), after)
+
+    def initial_state(self, n: int) -> State:
+        return tuple(np.zeros((n, size), np.float32) for size in self._architecture.state_sizes)
 
     def q_values(self, obs: Columns) -> NDArray[np.float32]:
-        """The values of all actions, float32 ``[n, actions]``, without noise."""
+        """The values of all actions at the beginning of an episode, float32 ``[n, actions]``, without noise."""
         parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, max(length(obs), 1), ROWS_AT_ONCE)]
-        return np.concatenate([self._values(take(obs, part), None) for part in parts])
+        rows = [take(obs, part) for part in parts]
+        return np.concatenate([self._values(own, self.initial_state(length(own)), None)[0] for own in rows])
 
     @torch.inference_mode()
-    def _values(self, obs: Columns, noise: NDArray[np.float32] | None) -> NDArray[np.float32]:
+    def _values(
+        self, obs: Columns, state: State, noise: NDArray[np.float32] | None
+    ) -> tuple[NDArray[np.float32], State]:
         device = self._devices[0]
-        inputs = {name: shown(column, device) for name, column in self._model.columns(obs).items()}
+        inputs = {name: shown(column, device) for name, column in self._model.body.columns(obs).items()}
+        if self._recurrent:
+            inputs = with_state(inputs, state, np.array([length(obs)]))
         online = dict(zip(self._model.names, self._parameters.leaves, strict=True))
-        read = self._model.body.read(inputs, self._parameters.values.dtype)
         drawn = None if noise is None else torch.from_numpy(noise).to(device)
-        return np.asarray(self._means(self._model(online, Q, read, drawn)).cpu().numpy())
+        outputs, after = self._model(online, Q, inputs, drawn)
+        return self._means(outputs).cpu().numpy(), tuple(part.cpu().numpy() for part in after)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import Any
 
 import gymnasium
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.acting.q_architecture import Q, QArchitecture
+from rlcore.acting.q_architecture import QArchitecture
 from rlcore.acting.q_config import QConfig
-from rlcore.columns import Columns
-from rlcore_torch.body import Layer, TorchBody, leaf_of, linear
+from rlcore_torch.body import Layer, TorchBody, leaf_of, linear, lstm
+from rlcore_torch.sequences import BATCH_SIZES, state_of
 from rlcore_torch.value_losses import dueling
 
 
@@ -22,7 +20,7 @@ class QModel:
     """A function of weights, which are given by the names of a network, ``q`` or ``target_q``."""
 
     def __init__(
-        self, observation_space: gymnasium.Space[Any], config: QConfig, architecture: QArchitecture
+        self, observation_space: gymnasium.Space[object], config: QConfig, architecture: QArchitecture
     ) -> None:
         self.body = TorchBody(observation_space, config.model, architecture)
         self._architecture = architecture
@@ -30,27 +28,43 @@ class QModel:
         self.layout = [leaf_of(name, shape) for name, shape in architecture.shapes().items()]
         self.names = [leaf.names[0] for leaf in self.layout]
 
-    def columns(self, obs: Columns) -> dict[str, NDArray[Any]]:
-        """What it reads of observations ``[n, ...]``, as columns of a minibatch."""
-        return self.body.columns(obs)
-
     def __call__(
-        self, weights: Mapping[str, Tensor], network: str, inputs: Mapping[str, Tensor], noise: Tensor | None
-    ) -> Tensor:
-        """Values or logits, ``[n, actions, atoms]``, with ``noise [noise_size]`` where that is given."""
+        self,
+        weights: Mapping[str, Tensor],
+        network: str,
+        inputs: Mapping[str, Tensor],
+        noise: Tensor | None,
+        prefix: str = "",
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Values or logits, ``[n, actions, atoms]``, and the recurrent state after the last row of each piece.
+
+        ``inputs`` have the columns of observations, their names after ``prefix``, packed where the network is
+        recurrent (:mod:`rlcore_torch.sequences`); ``noise [noise_size]`` is on the weights where it is given.
+        """
+        read = self.body.read(inputs, torch.float32, prefix)
         if not self._mixed:
-            return self._outputs(weights, network, inputs, noise)
-        with torch.autocast(next(iter(inputs.values())).device.type, torch.bfloat16):
-            return self._outputs(weights, network, inputs, noise).float()
+            return self._outputs(weights, network, inputs, read, noise)
+        with torch.autocast(next(iter(read.values())).device.type, torch.bfloat16):
+            outputs, state = self._outputs(weights, network, inputs, read, noise)
+        return outputs.float(), tuple(part.float() for part in state)
 
     def _outputs(
-        self, weights: Mapping[str, Tensor], network: str, inputs: Mapping[str, Tensor], noise: Tensor | None
-    ) -> Tensor:
+        self,
+        weights: Mapping[str, Tensor],
+        network: str,
+        inputs: Mapping[str, Tensor],
+        read: Mapping[str, Tensor],
+        noise: Tensor | None,
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         layer = functools.partial(linear, weights) if noise is None else self._noisy(weights, network, noise)
-        x = self.body(weights, network, inputs, layer)
+        x = self.body(weights, network, read, layer)
+        after: tuple[Tensor, ...] = ()
+        if self._architecture.lstm:
+            x, *parts = lstm(weights, f"{network}.lstm", x, inputs[BATCH_SIZES], *state_of(inputs))
+            after = tuple(parts)
         heads = [layer(f"{network}.{head}", x) for head in self._architecture.heads]
         outputs = heads[-1].view(-1, self._architecture.actions, self._architecture.atoms)
-        return dueling(heads[0][:, None], outputs) if len(heads) > 1 else outputs
+        return (dueling(heads[0][:, None], outputs) if len(heads) > 1 else outputs), after
 
     def _noisy(self, weights: Mapping[str, Tensor], network: str, noise: Tensor) -> Layer:
         """Dense layers with factorised noise: ``(W + W' * (e_in e_out)) x + b + b' * e_out``."""
@@ -66,6 +80,3 @@ class QModel:
             return torch.addcmul(linear(weights, name, x), disturbed, outputs)
 
         return noisy
-
-
-__all__ = ["Q", "QModel"]

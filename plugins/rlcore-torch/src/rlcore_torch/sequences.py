@@ -6,7 +6,7 @@ the second rows of those that have one, and so on. Losses are sums over rows, wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,7 +54,7 @@ def with_state(inputs: Minibatch, state: State, batch_sizes: NDArray[np.int64]) 
     return {**inputs, **parts, BATCH_SIZES: torch.from_numpy(batch_sizes)}
 
 
-def state_of(inputs: Minibatch) -> tuple[Tensor, ...]:
+def state_of(inputs: Mapping[str, Tensor]) -> tuple[Tensor, ...]:
     """The recurrent state that ``with_state`` put there."""
     count = sum(name.startswith(f"{STATE_IN}.") for name in inputs)
     return tuple([inputs[f"{STATE_IN}.{i}"] for i in range(count)])
