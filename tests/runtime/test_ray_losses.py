@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +14,6 @@ from support.doomed_env import HANG, KILL, RAISE
 from support.runs import linear
 
 from rlcore.errors import WorkerLost
-from rlcore.resolve import resolve
 from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_sync")
@@ -143,39 +141,3 @@ def test_an_evaluator_that_is_killed_again_and_again_ends_the_run(tmp_path: Path
     run.trainer.close()
     assert "was replaced after this, 2 times, and failed again" in caught.value.__notes__[0]
     assert 2 <= len(run.losses.told) <= 4
-
-
-def resident() -> int:
-    """Bytes of this process that are in memory."""
-    fields = Path("/proc/self/statm").read_text().split()
-    return int(fields[1]) * resource.getpagesize()
-
-
-@pytest.mark.learning
-def test_ppo_learns_cartpole_while_evaluators_are_killed(tmp_path: Path) -> None:
-    pytest.importorskip("rlcore_torch")
-    config = {
-        "algorithm": "ppo",
-        "framework": "torch",
-        "env": "support.doomed_env:DoomedCartPole",
-        "env_settings": {"folder": str(tmp_path)},
-        "seed": 1,
-        "evaluators": {"count": 2, "envs": 4, "fragment": 128},
-        "policy": resolve({"algorithm": "ppo", "framework": "torch", "env": "CartPole-v1"}).config.policy,
-        "runtime": "ray",
-    }
-    losses = Losses()
-    memory = []
-    with Trainer(config, hooks=[losses]) as trainer:
-        for iteration in range(1, 66):
-            # With a round between two kills, and the last ones without any.
-            if iteration % 3 == 0 and iteration <= 60:
-                (tmp_path / KILL).touch()
-            row = trainer.step()
-            memory.append(resident())
-            assert row["env_steps"] == iteration * 2 * 4 * 128
-        weights = trainer.weights()["default"]
-    assert len(losses.told) == 20 and {index for index, _ in losses.told} == {0, 1}
-    assert row["episode_return_mean"] > 150
-    assert all(np.isfinite(array).all() for array in weights.values())
-    assert memory[-1] - memory[15] < 30 << 20

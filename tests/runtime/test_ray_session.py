@@ -29,6 +29,9 @@ TRAIN = (
 #: Ray itself takes most of it, more where the machine is busy.
 PATIENCE = 120.0
 
+#: These two try to reach a head that is gone for up to a minute, to tell it of the loss, and then end.
+LINGERING = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
+
 
 def join(address: str) -> None:
     from rlcore.runtime.ray.session import _join
@@ -146,6 +149,29 @@ def test_ctrl_c_leaves_a_checkpoint_and_no_process(tmp_path: Path) -> None:
     assert "Traceback" not in err and "ray" not in err.lower().replace("rlcore", "").replace("runtime", "")
 
 
+def test_a_run_whose_driver_is_killed_goes_on_from_its_last_checkpoint_and_leaves_no_process(tmp_path: Path) -> None:
+    arguments = (*TRAIN, "--runtime", "ray", "--checkpoint-every", "2")
+    with program(RLCORE, *arguments, cwd=tmp_path) as run:
+        run.wait_until(tmp_path / "run" / "progress.jsonl", '"iteration": 5')
+        run.process.kill()
+        run.process.communicate(timeout=PATIENCE)
+        assert run.left(but=LINGERING) == []
+    folder = RunFolder.open(tmp_path / "run")
+    saved, reached = folder.checkpoints().iterations()[-1], folder.rows()[-1]["iteration"]
+    assert 4 <= saved <= reached and saved % 2 == 0 and folder.result() is None
+    with program(RLCORE, "resume", "run", "--stop", f"iteration={reached + 3}", cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+        assert run.process.returncode == 0, err
+        assert run.left() == []
+    result = json.loads(out)
+    assert [row["iteration"] for row in folder.rows()] == list(range(1, reached + 4))
+    # No worker was lost on the way, and so it is the run that it would have been.
+    inline = (*TRAIN[:-1], "inline", "--runtime", "inline", "--stop", f"iteration={reached + 3}")
+    with program(RLCORE, *inline, cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+    assert result["weights_sha256"] == json.loads(out)["weights_sha256"], err
+
+
 def test_two_ctrl_c_leave_no_process(tmp_path: Path) -> None:
     with program(RLCORE, *TRAIN, cwd=tmp_path) as run:
         run.wait_until(tmp_path / "run" / "progress.jsonl", '"iteration": 3')
@@ -199,8 +225,7 @@ def test_a_driver_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
         run.wait_until(tmp_path / "there")
         run.process.kill()
         run.process.communicate()
-        # These two try to reach the head for up to a minute, to tell it of the loss, and then end.
-        assert run.left(but=("ray::DashboardAgent", "ray::RuntimeEnvAgent")) == []
+        assert run.left(but=LINGERING) == []
 
 
 def test_an_evaluator_of_a_program_that_talks_to_ray_itself(local_ray: str) -> None:
