@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from support.doomed_env import HANG, KILL, RAISE
 from support.runs import linear
+from support.workers import Process
 
 from rlcore.errors import WorkerLost
+from rlcore.runtime.base import Resources, Runtime
 from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_sync")
@@ -141,3 +143,30 @@ def test_an_evaluator_that_is_killed_again_and_again_ends_the_run(tmp_path: Path
     run.trainer.close()
     assert "was replaced after this, 2 times, and failed again" in caught.value.__notes__[0]
     assert 2 <= len(run.losses.told) <= 4
+
+
+@pytest.mark.parametrize("optimizer", ["multi_gpu", "allreduce"])
+def test_a_run_begins_without_an_evaluator_in_whose_place_another_is(optimizer: str, ray_runtime: Runtime) -> None:
+    other = ray_runtime.spawn(Process, Resources(cpus=1.0))
+    ray_runtime.get(other.submit("pid"))
+    told: list[list[int]] = []
+
+    class Told:
+        def places_vacant(self, places: list[int]) -> None:
+            told.append(list(places))
+
+    evaluators = {"count": 2, "room_timeout_s": 1.0}
+    config = linear({"optimizer.name": optimizer, "evaluators": evaluators, "runtime": "ray"})
+    with pytest.warns(UserWarning, match="waiting for others to end"):
+        trainer = Trainer(config, hooks=[Told()])
+    assert [trainer.step()["env_steps"] for _ in range(2)] == [ROWS // 2, ROWS]
+    (vacant,) = told
+    assert len(vacant) == 1 and trainer.row["missing_samples"] == 2
+    ray_runtime.kill(other)
+    rows = [trainer.step()]
+    while len(told) == 1:
+        rows.append(trainer.step())
+    assert told == [vacant, []] and rows[-1]["missing_samples"] == len(rows) + 1
+    assert trainer.step()["env_steps"] == rows[-1]["env_steps"] + ROWS
+    assert_replicas_have(trainer.weights()["default"], trainer)
+    trainer.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -79,6 +80,52 @@ def test_a_wrong_address_on_the_command_line(tmp_path: Path) -> None:
     assert (run.process.returncode, out) == (2, "")
     assert err.startswith("error: runtime.address: no Ray cluster answers at 127.0.0.1:1: ") and err.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_B148_more_evaluators_than_there_is_room_for_on_the_command_line(tmp_path: Path) -> None:
+    with program(RLCORE, *TRAIN, "--evaluators", "100", "--set", "runtime.cpus=2", cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+        assert run.left() == []
+    assert (run.process.returncode, out) == (2, "")
+    assert err == "error: needs 100 CPUs, the cluster has 2: set evaluators.count to 2 at most\n"
+    assert not (tmp_path / "run").exists()
+
+
+BROKEN = """
+from rlcore.testing.environments import CountEnv
+
+class Fragile(CountEnv):
+    def __init__(self):
+        super().__init__(5)
+
+    def step(self, action):
+        return self.helper() if self.t == 3 else super().step(action)
+
+    def helper(self):
+        raise ValueError("boom")
+"""
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_B046_an_exception_of_a_worker_on_the_command_line(debug: bool, tmp_path: Path) -> None:
+    (tmp_path / "fragile.py").write_text(BROKEN)
+    arguments = (*TRAIN, "--env", "fragile:Fragile", "--runtime", "ray", *(["--debug"] if debug else []))
+    with program(RLCORE, *arguments, cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+        assert run.left() == []
+    assert (run.process.returncode, out) == (2, "")
+    said = err[err.index("\nerror: ") + 1 :]
+    assert said.startswith("error: fragile:Fragile, slot 0, step 4: step() raised ValueError: boom\n")
+    assert "in helper\n    raise ValueError(" in said
+    worker = r"raised in worker EvaluatorMaker\.sampler\((\d)\), process \d+ on 127\.0\.0\.1"
+    if debug:
+        # The whole way through the worker, with what it came from.
+        trace = re.search(rf"^{worker}:\n(.*?)^evaluator (\d) was", err, re.MULTILINE | re.DOTALL)
+        assert trace is not None and trace[1] == trace[3]
+        assert "in sample_counted" in trace[2] and "The above exception was the direct cause" in trace[2]
+    else:
+        notes = re.search(rf"^{worker}\nevaluator (\d) was replaced after this, 2 times, and", said, re.MULTILINE)
+        assert notes is not None and notes[1] == notes[2] and "Traceback" not in err
 
 
 def test_a_process_is_connected_to_one_cluster(local_ray: str) -> None:
