@@ -103,6 +103,10 @@ def _report(error: Exception, debug: bool) -> int:
 
         traceback.print_exception(error)
     _say_error(str(error))
+    if not debug:
+        # Where it comes from and what was tried; the trace itself is for those who ask for it.
+        for note in getattr(error, "__notes__", ()):
+            click.echo(note.partition("\n")[0].rstrip(":"), err=True)
     return USER_ERROR
 
 

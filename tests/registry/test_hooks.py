@@ -13,7 +13,7 @@ from rlcore.errors import BrokenPluginError, InvalidPluginError, UnknownPluginEr
 from rlcore.hooks import Events, Hooks, HookWarning, event_names, hookimpl, load_hooks
 
 HOOKS = "rlcore.hooks"
-EVENTS = "events: run_start, iteration, evaluation, checkpoint, worker_lost, run_end, episode_end"
+EVENTS = "events: run_start, iteration, evaluation, checkpoint, worker_lost, places_vacant, run_end, episode_end"
 
 LOGGER = """
     from rlcore.hooks import hookimpl

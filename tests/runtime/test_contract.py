@@ -48,6 +48,15 @@ def test_calls_run_in_order_where_one_waits_for_another_worker(runtime: Runtime,
     assert runtime.get(handle.submit("history")) == [0, 1, 2, 3, 4]
 
 
+def test_a_worker_has_started_once_it_is_there(runtime: Runtime) -> None:
+    handle = runtime.spawn(Counter)
+    runtime.get(runtime.started(handle))
+    assert runtime.wait([runtime.started(handle)], 1, 0.0)[1] == []
+    runtime.kill(handle)
+    here = runtime.local(Counter())
+    assert runtime.wait([runtime.started(here)], 1, 0.0)[1] == []
+
+
 def test_an_exception_keeps_what_it_came_from(runtime: Runtime, worker: Handle) -> None:
     with pytest.raises(KeyError, match="outer") as caught:
         runtime.get(worker.submit("fail_because"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +12,10 @@ import numpy as np
 import pytest
 from support.doomed_env import HANG, KILL, RAISE
 from support.runs import linear
+from support.workers import Process
 
 from rlcore.errors import WorkerLost
-from rlcore.resolve import resolve
+from rlcore.runtime.base import Resources, Runtime
 from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_sync")
@@ -145,37 +145,28 @@ def test_an_evaluator_that_is_killed_again_and_again_ends_the_run(tmp_path: Path
     assert 2 <= len(run.losses.told) <= 4
 
 
-def resident() -> int:
-    """Bytes of this process that are in memory."""
-    fields = Path("/proc/self/statm").read_text().split()
-    return int(fields[1]) * resource.getpagesize()
+@pytest.mark.parametrize("optimizer", ["multi_gpu", "allreduce"])
+def test_a_run_begins_without_an_evaluator_in_whose_place_another_is(optimizer: str, ray_runtime: Runtime) -> None:
+    other = ray_runtime.spawn(Process, Resources(cpus=1.0))
+    ray_runtime.get(other.submit("pid"))
+    told: list[list[int]] = []
 
+    class Told:
+        def places_vacant(self, places: list[int]) -> None:
+            told.append(list(places))
 
-@pytest.mark.learning
-def test_ppo_learns_cartpole_while_evaluators_are_killed(tmp_path: Path) -> None:
-    pytest.importorskip("rlcore_torch")
-    config = {
-        "algorithm": "ppo",
-        "framework": "torch",
-        "env": "support.doomed_env:DoomedCartPole",
-        "env_settings": {"folder": str(tmp_path)},
-        "seed": 1,
-        "evaluators": {"count": 2, "envs": 4, "fragment": 128},
-        "policy": resolve({"algorithm": "ppo", "framework": "torch", "env": "CartPole-v1"}).config.policy,
-        "runtime": "ray",
-    }
-    losses = Losses()
-    memory = []
-    with Trainer(config, hooks=[losses]) as trainer:
-        for iteration in range(1, 66):
-            # With a round between two kills, and the last ones without any.
-            if iteration % 3 == 0 and iteration <= 60:
-                (tmp_path / KILL).touch()
-            row = trainer.step()
-            memory.append(resident())
-            assert row["env_steps"] == iteration * 2 * 4 * 128
-        weights = trainer.weights()["default"]
-    assert len(losses.told) == 20 and {index for index, _ in losses.told} == {0, 1}
-    assert row["episode_return_mean"] > 150
-    assert all(np.isfinite(array).all() for array in weights.values())
-    assert memory[-1] - memory[15] < 30 << 20
+    evaluators = {"count": 2, "room_timeout_s": 1.0}
+    config = linear({"optimizer.name": optimizer, "evaluators": evaluators, "runtime": "ray"})
+    with pytest.warns(UserWarning, match="waiting for others to end"):
+        trainer = Trainer(config, hooks=[Told()])
+    assert [trainer.step()["env_steps"] for _ in range(2)] == [ROWS // 2, ROWS]
+    (vacant,) = told
+    assert len(vacant) == 1 and trainer.row["missing_samples"] == 2
+    ray_runtime.kill(other)
+    rows = [trainer.step()]
+    while len(told) == 1:
+        rows.append(trainer.step())
+    assert told == [vacant, []] and rows[-1]["missing_samples"] == len(rows) + 1
+    assert trainer.step()["env_steps"] == rows[-1]["env_steps"] + ROWS
+    assert_replicas_have(trainer.weights()["default"], trainer)
+    trainer.close()

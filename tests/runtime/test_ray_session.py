@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -28,6 +29,9 @@ TRAIN = (
 )
 #: Ray itself takes most of it, more where the machine is busy.
 PATIENCE = 120.0
+
+#: These two try to reach a head that is gone for up to a minute, to tell it of the loss, and then end.
+LINGERING = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
 
 def join(address: str) -> None:
@@ -76,6 +80,52 @@ def test_a_wrong_address_on_the_command_line(tmp_path: Path) -> None:
     assert (run.process.returncode, out) == (2, "")
     assert err.startswith("error: runtime.address: no Ray cluster answers at 127.0.0.1:1: ") and err.count("\n") == 1
     assert not (tmp_path / "run").exists()
+
+
+def test_B148_more_evaluators_than_there_is_room_for_on_the_command_line(tmp_path: Path) -> None:
+    with program(RLCORE, *TRAIN, "--evaluators", "100", "--set", "runtime.cpus=2", cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+        assert run.left() == []
+    assert (run.process.returncode, out) == (2, "")
+    assert err == "error: needs 100 CPUs, the cluster has 2: set evaluators.count to 2 at most\n"
+    assert not (tmp_path / "run").exists()
+
+
+BROKEN = """
+from rlcore.testing.environments import CountEnv
+
+class Fragile(CountEnv):
+    def __init__(self):
+        super().__init__(5)
+
+    def step(self, action):
+        return self.helper() if self.t == 3 else super().step(action)
+
+    def helper(self):
+        raise ValueError("boom")
+"""
+
+
+@pytest.mark.parametrize("debug", [False, True])
+def test_B046_an_exception_of_a_worker_on_the_command_line(debug: bool, tmp_path: Path) -> None:
+    (tmp_path / "fragile.py").write_text(BROKEN)
+    arguments = (*TRAIN, "--env", "fragile:Fragile", "--runtime", "ray", *(["--debug"] if debug else []))
+    with program(RLCORE, *arguments, cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+        assert run.left() == []
+    assert (run.process.returncode, out) == (2, "")
+    said = err[err.index("\nerror: ") + 1 :]
+    assert said.startswith("error: fragile:Fragile, slot 0, step 4: step() raised ValueError: boom\n")
+    assert "in helper\n    raise ValueError(" in said
+    worker = r"raised in worker EvaluatorMaker\.sampler\((\d)\), process \d+ on 127\.0\.0\.1"
+    if debug:
+        # The whole way through the worker, with what it came from.
+        trace = re.search(rf"^{worker}:\n(.*?)^evaluator (\d) was", err, re.MULTILINE | re.DOTALL)
+        assert trace is not None and trace[1] == trace[3]
+        assert "in sample_counted" in trace[2] and "The above exception was the direct cause" in trace[2]
+    else:
+        notes = re.search(rf"^{worker}\nevaluator (\d) was replaced after this, 2 times, and", said, re.MULTILINE)
+        assert notes is not None and notes[1] == notes[2] and "Traceback" not in err
 
 
 def test_a_process_is_connected_to_one_cluster(local_ray: str) -> None:
@@ -146,6 +196,29 @@ def test_ctrl_c_leaves_a_checkpoint_and_no_process(tmp_path: Path) -> None:
     assert "Traceback" not in err and "ray" not in err.lower().replace("rlcore", "").replace("runtime", "")
 
 
+def test_a_run_whose_driver_is_killed_goes_on_from_its_last_checkpoint_and_leaves_no_process(tmp_path: Path) -> None:
+    arguments = (*TRAIN, "--runtime", "ray", "--checkpoint-every", "2")
+    with program(RLCORE, *arguments, cwd=tmp_path) as run:
+        run.wait_until(tmp_path / "run" / "progress.jsonl", '"iteration": 5')
+        run.process.kill()
+        run.process.communicate(timeout=PATIENCE)
+        assert run.left(but=LINGERING) == []
+    folder = RunFolder.open(tmp_path / "run")
+    saved, reached = folder.checkpoints().iterations()[-1], folder.rows()[-1]["iteration"]
+    assert 4 <= saved <= reached and saved % 2 == 0 and folder.result() is None
+    with program(RLCORE, "resume", "run", "--stop", f"iteration={reached + 3}", cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+        assert run.process.returncode == 0, err
+        assert run.left() == []
+    result = json.loads(out)
+    assert [row["iteration"] for row in folder.rows()] == list(range(1, reached + 4))
+    # No worker was lost on the way, and so it is the run that it would have been.
+    inline = (*TRAIN[:-1], "inline", "--runtime", "inline", "--stop", f"iteration={reached + 3}")
+    with program(RLCORE, *inline, cwd=tmp_path) as run:
+        out, err = run.process.communicate(timeout=PATIENCE)
+    assert result["weights_sha256"] == json.loads(out)["weights_sha256"], err
+
+
 def test_two_ctrl_c_leave_no_process(tmp_path: Path) -> None:
     with program(RLCORE, *TRAIN, cwd=tmp_path) as run:
         run.wait_until(tmp_path / "run" / "progress.jsonl", '"iteration": 3')
@@ -199,8 +272,7 @@ def test_a_driver_that_is_killed_leaves_no_process(tmp_path: Path) -> None:
         run.wait_until(tmp_path / "there")
         run.process.kill()
         run.process.communicate()
-        # These two try to reach the head for up to a minute, to tell it of the loss, and then end.
-        assert run.left(but=("ray::DashboardAgent", "ray::RuntimeEnvAgent")) == []
+        assert run.left(but=LINGERING) == []
 
 
 def test_an_evaluator_of_a_program_that_talks_to_ray_itself(local_ray: str) -> None:

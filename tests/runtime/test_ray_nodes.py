@@ -1,0 +1,80 @@
+"""A cluster of two nodes, one of which is taken away during training and comes back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.processes import program
+from support.runs import linear
+
+pytest.importorskip("rlcore_sync")
+pytest.importorskip("rlcore_torch")
+pytest.importorskip("rlcore_gym")
+
+pytestmark = pytest.mark.xdist_group("ray")
+
+#: Says on stdout, for each optimizer: samples of rounds before and after, told in between, and the last row's counts.
+PROGRAM = """
+import json, os, time
+from ray.cluster_utils import Cluster
+from rlcore.trainer import Trainer
+
+# Ray finds out within two seconds that a node is gone, instead of within a minute.
+quick = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_timeout_ms": 1000,
+         "health_check_failure_threshold": 3}
+lean = {"include_dashboard": False, "include_log_monitor": False}
+head = {"num_cpus": 1, "no_monitor": True, "_system_config": quick, **lean}
+cluster = Cluster(initialize_head=True, head_node_args=head)
+told = []
+
+class Told:
+    def worker_lost(self, index, cause):
+        told.append("lost" if "node" in cause and "\\n" not in cause else cause)
+
+    def places_vacant(self, places, size):
+        told.append(f"{size - len(places)} of {size}")
+
+def train(optimizer):
+    config = json.loads(os.environ["CONFIG"])
+    config |= {"optimizer": {"name": optimizer}, "runtime": {"name": "ray", "address": cluster.address}}
+    node = cluster.add_node(num_cpus=1, include_log_monitor=False)
+    told.clear()
+    with Trainer(config, hooks=[Told()]) as trainer:
+        samples = lambda: trainer.step()["env_steps"] // 256
+        before = [samples() for _ in range(3)]
+        cluster.remove_node(node, allow_graceful=False)
+        while "1 of 2" not in told:
+            trainer.step()
+        first = trainer.row["env_steps"] // 256
+        alone = [samples() - first for _ in range(3)]
+        node = cluster.add_node(num_cpus=1, include_log_monitor=False)
+        while "2 of 2" not in told:
+            trainer.step()
+            time.sleep(0.05)
+        first = trainer.row["env_steps"] // 256
+        after = [samples() - first for _ in range(3)]
+        missing = 2 * trainer.row["iteration"] - trainer.row["env_steps"] // 256
+        print(before, alone, after, told, trainer.row["missing_samples"] == missing > 3)
+    cluster.remove_node(node)
+
+try:
+    train("multi_gpu")
+    train("allreduce")
+finally:
+    cluster.shutdown()
+"""
+
+
+def test_training_goes_on_without_a_node_and_uses_it_again(tmp_path: Path) -> None:
+    config = {
+        **linear({"evaluators": {"count": 2, "envs": 4, "fragment": 64, "room_timeout_s": 2.0}}),
+        "algorithm": "ppo",
+        "framework": "torch",
+    }
+    with program(PROGRAM, cwd=tmp_path, CONFIG=json.dumps(config), RAY_AUTH_MODE="disabled") as run:
+        out, err = run.process.communicate(timeout=180.0)
+        assert run.left() == []
+    expected = "[2, 4, 6] [1, 2, 3] [2, 4, 6] ['lost', '1 of 2', '2 of 2'] True"
+    assert out.splitlines() == [expected, expected], err[-4000:]
