@@ -386,6 +386,15 @@ class Crew:
         member.told = list(self._bring_up(member.handle, member.index, member.life))
 
 
+class StrictCrew(Crew):
+    """Workers that are replaced where they are lost, and whose errors are the program's: those are raised."""
+
+    def replace(self, member: Member, error: Exception) -> None:
+        if not isinstance(error, WorkerLost):
+            raise error
+        super().replace(member, error)
+
+
 def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> tuple[Ref, ...]:
     refs = handle.submit(method, *args, returns=returns)
     return refs if returns != 1 else (refs,)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import ROOM_S, TRIES, BringUp, Call, Crew, Member, Patience, Watch
+from rlcore.crew import ROOM_S, TRIES, BringUp, Call, Crew, Member, Patience, StrictCrew, Watch
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -155,14 +155,17 @@ class EvaluatorSet:
         return int(next(iter(answers.values()))) if answers else self.local.slots()
 
     def others(self, worker: str, builders: Sequence[Callable[[], Any]], needs: Resources, bring_up: BringUp) -> Crew:
-        """Further workers of an optimizer, which are called ``worker``: replaced and reported as evaluators are."""
+        """Further workers of an optimizer, which are called ``worker``.
+
+        Those that are lost are replaced and reported as evaluators are; what they raise is raised.
+        """
 
         def lost(index: int, cause: str) -> None:
             self._on_other_loss(worker, index, cause)
 
         members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
         watch = Watch(lost, lambda places, size: None)
-        return Crew(self._runtime, members, needs, bring_up, watch, self._patience)
+        return StrictCrew(self._runtime, members, needs, bring_up, watch, self._patience)
 
     def count_only(self, slots: Mapping[int, Collection[int]]) -> None:
         """From now on the returns of these slots stand for the run, by evaluator; others explore more."""

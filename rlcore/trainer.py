@@ -81,6 +81,8 @@ class Trainer:
         self._clock = 0.0
         #: The state after the last iteration, where it is on no disk yet.
         self._last: State | None = None
+        #: Whether that is to be found out when it is saved, because workers go on between the steps.
+        self._last_is_now = False
         self._saved_sha256: str | None = None
         try:
             self._output = RunOutput.create(out, self.config, self._hooks)
@@ -318,18 +320,26 @@ class Trainer:
         """Keeps the state after an iteration: a failure in the next one would leave something in between."""
         if self._output.path is None:
             return
+        if any(optimizer.asynchronous for optimizer in self.optimizers):
+            self._last_is_now = True
+            return
         # What evaluators give has crossed the runtime and is a copy already.
         self._last = {name: part if name == "evaluators" else copy_tree(part) for name, part in self._state().items()}
 
     def _save_last(self) -> None:
         """Writes the checkpoint of the last iteration, unless it is there."""
+        if self._last is None and self._last_is_now:
+            self._last = self._state()
         if self._last is None:
             return
         manifest = self._manifest(self._last)
         score = self._score() if self.row else None
         self._output.checkpoint(self._last["counters"]["iteration"], self._with_replay(self._last), manifest, score)
         self._saved_sha256 = manifest["weights_sha256"]
-        self._last = None
+        self._forget_last()
+
+    def _forget_last(self) -> None:
+        self._last, self._last_is_now = None, False
 
     # -- the end
 
@@ -343,7 +353,7 @@ class Trainer:
             reason = self._stop.reached(self.row)
             status = "closed" if reason is None else "stopped"
         # Before the first iteration there may be not even a state to begin again from.
-        self._discard_unless(self.counters.iteration > 0 or self._last is not None)
+        self._discard_unless(self.counters.iteration > 0 or self._last is not None or self._last_is_now)
         try:
             self._save_last()
         except (RlcoreError, OSError) as also:
@@ -364,7 +374,7 @@ class Trainer:
     def _discard_unless(self, useful: bool) -> None:
         if not useful:
             self._output.discard()
-            self._last = None
+            self._forget_last()
 
     def _check_open(self) -> None:
         if self._closed:

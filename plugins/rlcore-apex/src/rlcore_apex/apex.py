@@ -26,6 +26,7 @@ from rlcore.schedule import value_at
 from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
 from rlcore_apex.learner_actor import LearnerActor
+from rlcore_apex.memory import ApexMemory
 from rlcore_apex.pace import ApexPace
 from rlcore_apex.replay_actor import ReplayActor
 from rlcore_apex.tally import Tally
@@ -179,7 +180,8 @@ class Apex(PolicyOptimizer):
         """Until something has come, or somebody's time is over."""
         pending = (self._samples, self._stores, self._draws, self._learning)
         patience = min(one.patience() for one in pending)
-        self.runtime.wait([ref for one in pending for ref in one.next], 1, None if patience == float("inf") else patience)
+        refs = [ref for one in pending for ref in one.next]
+        self.runtime.wait(refs, 1, None if patience == float("inf") else patience)
 
     # -- losses
 
@@ -205,12 +207,14 @@ class Apex(PolicyOptimizer):
 
     def get_state(self) -> dict[str, Any]:
         """What is on its way is not in it: after ``set_state`` it is sampled and drawn anew."""
-        memories = self._replay.ask("get_state")
-        return {
-            "learner": self._learner.ask("get_state")[0],
-            "pace": self._pace.get_state(),
-            "replay": {str(i): own for i, own in memories.items()},
-        }
+        return {**self.get_learning_state(), "replay": self.replay_memory.get_marked()}
+
+    def get_learning_state(self) -> dict[str, Any]:
+        return {"learner": self._learner.ask("get_state")[0], "pace": self._pace.get_state()}
+
+    @property
+    def replay_memory(self) -> ApexMemory:
+        return ApexMemory(self._replay, self._held, self._pace.refill)
 
     def set_state(self, state: dict[str, Any]) -> None:
         for pending in (self._samples, self._stores, self._draws, self._learning):
@@ -220,6 +224,5 @@ class Apex(PolicyOptimizer):
         self._pace.set_state(state["pace"])
         self._snapshot = self.runtime.put(state["learner"])
         self._learner.ask("set_state", self._snapshot)
-        for i in range(self.config.replay_actors):
-            if str(i) in state["replay"]:
-                self._held[i] = self._replay.ask_one(i, "set_state", state["replay"][str(i)])
+        if "replay" in state:
+            self.replay_memory.set_state(state["replay"])

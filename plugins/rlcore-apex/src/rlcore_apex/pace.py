@@ -18,6 +18,8 @@ class ApexPace:
         self._config = config
         #: Environment steps of the samples that were sent to replay.
         self.env_steps = 0
+        #: How many there have to be before anything is learnt.
+        self._begins = config.learning_starts
         #: Rows drawn, by policy: the one with the fewest is next.
         self.rows = dict.fromkeys(policy_ids, 0)
         self._updates = 0
@@ -28,9 +30,13 @@ class ApexPace:
         """So many environment steps more are in replay."""
         self.env_steps += env_steps
 
+    def refill(self) -> None:
+        """A run goes on without what was stored: as many steps as at the beginning are sampled before it learns."""
+        self._begins = self.env_steps + self._config.learning_starts
+
     def due(self, held: Mapping[str, int]) -> str | None:
         """Which policy a minibatch may be drawn of, from a memory that holds so many transitions of each."""
-        if self.env_steps < self._config.learning_starts:
+        if self.env_steps < self._begins:
             return None
         able = [policy_id for policy_id in self.rows if held.get(policy_id, 0) and self._owed(policy_id) >= 0.0]
         return min(able, key=self.rows.__getitem__, default=None)

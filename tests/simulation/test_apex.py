@@ -1,0 +1,230 @@
+"""What holds of ``apex`` whatever a simulated cluster does to it: hundreds of seeds of delays, losses and hangs.
+
+A seed that fails is in the name of its test, and fails again in the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support import simulated as sim
+
+from rlcore.crew import STARTING_S, TRIES
+from rlcore.errors import WorkerLost
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_optimizer import StepResult
+from rlcore.runtime.base import Runtime
+from rlcore.runtime.inline import InlineRuntime
+from rlcore.runtime.sim import SimRuntime
+from rlcore.runtime.sim.chance import SimulatedError
+from rlcore.sample_stream import Sample
+from rlcore.sampling.collect import Fragment
+from rlcore.sampling.filters import MeanStd
+from rlcore.testing.environments import Count
+from rlcore.testing.linear_q import LinearQ
+
+rlcore_apex = pytest.importorskip("rlcore_apex")
+
+ENVS, STEPS = 2, 4
+#: Rows of one evaluator's sample.
+ROWS = ENVS * STEPS
+EVALUATORS, MEMORIES = 3, 2
+AHEAD, DRAWS, QUEUE = 2, 3, 6
+MINIBATCH = 8
+#: Steps of the optimizer, and samples of each evaluator in one of them.
+OPTIMIZER_STEPS, ROUNDS = 5, 4
+
+#: An evaluator: samples asked for, weights, progress and exploration of a new one, its state at the end. A replay
+#: actor: what is stored and drawn, and the priorities of what the learner has had. The learner: its queue and two more.
+MOST_IN_FLIGHT = max(AHEAD + 12, AHEAD + DRAWS + QUEUE + DRAWS + 2, QUEUE + 4)
+
+
+def evaluator(index: int) -> PolicyEvaluator:
+    return PolicyEvaluator(
+        env=lambda num_envs: Count(num_envs, 5),
+        graph=LinearQ,
+        num_envs=ENVS,
+        collect=Fragment(STEPS),
+        rng=np.random.SeedSequence(1, spawn_key=(index,)),
+        index=index,
+        observation_filter=MeanStd,
+    )
+
+
+class Training:
+    """``apex`` at work, and every sample that it has taken in."""
+
+    def __init__(self, runtime: Runtime, timeout_s: float = sim.TIMEOUT_S, **settings: Any) -> None:
+        self.runtime: Any = runtime
+        self.losses: list[tuple[str, int]] = []
+        self.set = EvaluatorSet(
+            runtime,
+            evaluator(0),
+            [functools.partial(evaluator, i) for i in range(EVALUATORS)],
+            timeout_s=timeout_s,
+            on_loss=lambda index, cause: self.losses.append(("evaluator", index)),
+            on_other_loss=lambda worker, index, cause: self.losses.append((worker, index)),
+        )
+        config = {
+            "capacity": 4096,
+            "learning_starts": 16,
+            "minibatch_size": MINIBATCH,
+            "learnt_per_sampled": 2.0,
+            "replay_actors": MEMORIES,
+            "samples_ahead": AHEAD,
+            "draws_ahead": DRAWS,
+            "learner_queue": QUEUE,
+            "max_weight_delay": 2 * ROWS,
+            "snapshot_every": 5,
+            "rounds": ROUNDS,
+            **settings,
+        }
+        self.optimizer = rlcore_apex.Apex(
+            self.set.local, self.set, runtime, rlcore_apex.Apex.Config(**config), ("default",)
+        )
+        self.samples: list[Sample] = []
+        arrived = self.optimizer._samples.arrived
+
+        def noting() -> list[Sample]:
+            found: list[Sample] = arrived()
+            self.samples += found
+            return found
+
+        self.optimizer._samples.arrived = noting
+
+    def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
+        """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
+        for _ in range(steps):
+            try:
+                result = self.optimizer.step()
+                self.set.metrics()
+            except (WorkerLost, SimulatedError) as error:
+                if isinstance(error, SimulatedError) and not self._of_an_evaluator(error):
+                    # What learner or memory raise is the program's fault.
+                    return
+                assert any("was replaced after this" in note for note in getattr(error, "__notes__", [])), repr(error)
+                assert max(self.losses.count(place) for place in set(self.losses)) >= TRIES - 1
+                return
+            yield result
+
+    def _of_an_evaluator(self, error: SimulatedError) -> bool:
+        return any("was replaced after this" in note for note in getattr(error, "__notes__", []))
+
+    def stored(self) -> list[tuple[int, int]]:
+        """``(episode, t)`` of everything in replay."""
+        rows = []
+        for memory in self.optimizer.replay_memory.get_marked().values():
+            columns = memory["buffers"]["default"]
+            rows += _rows(columns)
+        return rows
+
+
+def _rows(buffer: dict[str, Any]) -> list[tuple[int, int]]:
+    from rlcore_replay import ReplayBuffer
+
+    own = ReplayBuffer(4096 // MEMORIES, alpha=0.6)
+    own.set_state(buffer)
+    if not len(own):
+        return []
+    batch = own.take(np.arange(len(own)))
+    return list(zip(batch.cuts["eps_id"].tolist(), batch["t"].tolist(), strict=True))
+
+
+def seeds(few: range, many: range) -> list[Any]:
+    """The few in every run of the tests, the many when they are asked for."""
+    return [*few, *(pytest.param(seed, marks=pytest.mark.slow) for seed in many)]
+
+
+@pytest.mark.parametrize("seed", seeds(range(60), range(60, 500)))
+def test_whatever_fails(seed: int) -> None:
+    one = Training(SimRuntime(sim.faults(seed)))
+    results = list(one.run())
+    runtime = one.runtime
+    assert runtime.now() <= sim.time_bound(runtime.faults, OPTIMIZER_STEPS * ROUNDS * 4)
+    assert runtime.most_in_flight <= MOST_IN_FLIGHT
+    for result in results:
+        assert result.env_steps >= ROUNDS * EVALUATORS * ROWS
+        assert result.learnt_rows == MINIBATCH * (result.updates + result.skipped_updates)
+    check_versions(one)
+    if len(results) == OPTIMIZER_STEPS:
+        check_rows(one, results)
+
+
+def check_versions(one: Training) -> None:
+    """The weights that act never go back to older ones."""
+    for index in range(EVALUATORS):
+        versions = [sample.info.version for sample in one.samples if sample.index == index]
+        assert versions == sorted(versions)
+
+
+def check_rows(one: Training, results: list[StepResult]) -> None:
+    """Nothing is stored twice, and what is not stored went with a replay actor or is on its way."""
+    stored = one.stored()
+    assert len(set(stored)) == len(stored)
+    sampled = sum(sample.info.env_steps for sample in one.samples)
+    assert sampled == one.set.env_steps == sum(result.env_steps for result in results)
+    dropped = sum(result.dropped_rows for result in results)
+    on_their_way = ROWS * (len(one.optimizer._waiting) + one.optimizer._stores.count())
+    assert len(stored) <= sampled
+    if not one.losses:
+        assert dropped == 0 and len(stored) == sampled - ROWS * len(one.optimizer._waiting)
+    else:
+        assert len(stored) >= sampled - dropped - on_their_way - ROWS * AHEAD * len(one.losses)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_without_faults_it_keeps_its_pace_and_its_bounds(seed: int) -> None:
+    one = Training(SimRuntime(sim.delays(seed)), timeout_s=1e6)
+    results = list(one.run(8))
+    env_steps, learnt = one.set.env_steps, sum(result.learnt_rows for result in results)
+    # Two rows for each step; neither side is ahead of the other by more than a queue and what is on its way.
+    slack = 2 * ROWS * EVALUATORS * AHEAD + 2 * ROWS * MEMORIES * AHEAD + QUEUE * MINIBATCH
+    assert 2 * (env_steps - 16) - 2 * slack <= learnt <= 2 * (env_steps - 16)
+    assert one.losses == [] and all(result.dropped_rows == 0 for result in results)
+    for index in range(EVALUATORS):
+        versions = [sample.info.version for sample in one.samples if sample.index == index]
+        assert len(set(versions)) >= 3
+
+
+def test_a_seed_replays_event_by_event() -> None:
+    digests = []
+    for seed in (3, 3, 4):
+        one = Training(SimRuntime(sim.faults(seed)))
+        steps = [(result.env_steps, result.learnt_rows, result.stats) for result in one.run()]
+        digests.append((one.runtime.journal.digest(), steps, one.losses))
+    assert digests[0] == digests[1] and digests[0][0] != digests[2][0]
+
+
+def test_inline_repeats() -> None:
+    outcomes = []
+    for _ in range(2):
+        one = Training(InlineRuntime())
+        results = [(result.env_steps, result.learnt_rows, result.stats) for result in one.run()]
+        outcomes.append((results, one.optimizer.get_weights()["default"]["q.out.weight"].tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(
+    ("worker", "method"), [("learner", "learn"), ("replay actor", "draw"), ("replay actor", "add")]
+)
+def test_whoever_is_lost_is_replaced_and_training_goes_on(worker: str, method: str) -> None:
+    # Spawned are the evaluators, the learner, the replay actors.
+    number = {"learner": EVALUATORS, "replay actor": EVALUATORS + 1}[worker]
+    plan = [{"worker": number, "method": method, "call": 12 if worker == "learner" else 3, "fault": "crash"}]
+    config = sim.delays(1, plan=plan)
+    one = Training(SimRuntime(config), timeout_s=50.0)
+    results = list(one.run(8))
+    assert one.losses == [(worker, 0)]
+    assert sum(result.dropped_rows for result in results) > 0
+    assert all(result.updates > 0 for result in results[2:])
+    # The learner goes on from what was kept of it: not more than so many updates are lost.
+    if worker == "learner":
+        learnt = sum(result.updates for result in results)
+        (state,) = one.optimizer._learner.ask("get_state").values()
+        assert learnt - (5 + QUEUE + 2) <= state["learner"]["ledger"]["default"]["updates"] < learnt
+    assert one.runtime.now() < 10 * STARTING_S
