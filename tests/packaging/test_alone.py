@@ -103,6 +103,15 @@ def test_two_packages_are_enough_for_ppo_on_cartpole(alone: Alone, tmp_path: Pat
     assert evaluated["episodes"] == 2
 
 
+def test_three_packages_are_enough_for_apex_on_cartpole(alone: Alone, tmp_path: Path) -> None:
+    environment = alone("rlcore-apex", "rlcore-torch")
+    options = ["--env", "CartPole-v1", "--stop", "updates=50", "--out", "run"]
+    result = json.loads(environment.rlcore("train", "apex_dqn", *options, cwd=tmp_path))
+    assert result["updates"] >= 50 and result["status"] == "stopped"
+    evaluated = json.loads(environment.rlcore("evaluate", "run", "--episodes", "2", cwd=tmp_path))
+    assert evaluated["episodes"] == 2
+
+
 def test_what_is_missing_is_named_with_the_command_that_installs_it(alone: Alone, tmp_path: Path) -> None:
     kernel = alone("rlcore")
     command = [str(kernel.folder / "bin/rlcore"), "train", "ppo", "--env", "CartPole-v1", "--out", "run"]
