@@ -126,6 +126,13 @@ class Pinned(Generic[Held]):
     rows: int
 
 
+def shares_of(units: int, devices: int) -> list[range]:
+    """Which units of a batch each of several devices holds: the first ones the first, equally many or one more."""
+    each, more = divmod(units, devices)
+    ends = [(i + 1) * each + min(i + 1, more) for i in range(devices)]
+    return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+
 class PolicyGraph(ABC):
     """One policy: how it acts, what it learns from, and how.
 
@@ -226,7 +233,8 @@ class PolicyGraph(ABC):
         return batch
 
     def pin(self, batch: SampleBatch) -> Pinned[Any]:
-        """Puts the samples where learning needs them, once for many minibatches.
+        """Puts the samples where learning needs them, once for many minibatches; with several devices on each its
+        share of the units (:func:`shares_of`), which minibatches are drawn from evenly.
 
         A graph that overrides this is given what it returned in ``gradients`` and ``learn``, in place of the batch.
         """

@@ -80,8 +80,8 @@ class TorchPolicyGraph(PolicyGraph):
     """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
 
     Subclasses give ``loss`` and ``coefficients``, ``update_rule``, ``rho`` and the names of the columns that the loss
-    reads. With several devices each has a replica of the parameters and a share of every minibatch; gradients are added
-    up on the first device, which updates the parameters and hands them to the others.
+    reads. With several devices each has a replica of the parameters and holds its share of the samples; gradients are
+    added up on the first device, which updates the parameters and hands them to the others.
     """
 
     Config: ClassVar[type[GraphConfig]] = TorchConfig
@@ -119,7 +119,9 @@ class TorchPolicyGraph(PolicyGraph):
         self._trainable = self._names - self._model.constant
         self._forward = Forward(self._model, own.model.precision)
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
-        self._backward_pass = BackwardPass(self._replicas, self._differentiator())
+        self._backward_pass = BackwardPass(
+            self._replicas, self._differentiator(), self._model.rows_at_once
+        )
         self._load(self._model.init(rng, own.initial_log_std))
 
     def _differentiator(self) -> Differentiate:
@@ -230,7 +232,7 @@ class TorchPolicyGraph(PolicyGraph):
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the columns that the loss reads, on every device."""
+        """Copies of the columns that the loss reads, a share of the units on each device."""
         columns = {name: batch[name] for name in self.loss_columns()}
         columns |= self._model.columns(batch.obs)
         columns |= self._actions.columns(batch)
