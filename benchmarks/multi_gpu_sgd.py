@@ -4,8 +4,8 @@
 
 The shapes of Humanoid (376 observations, 17 actions, two networks of 256 x 256), PPO, fixed samples. Ours is what
 ``multi_gpu`` does with each minibatch that it has drawn, by way of the ``Learner``: select, loss, backward, clip, Adam,
-statistics, progress. The bare loop does the same to the same samples with ``torch.nn``, ``torch.optim`` and autograd, as
-somebody writes it who needs nothing else; on CUDA it is captured as a CUDA graph, and the update is replayed. After the
+statistics, progress. The bare loop does the same to the same samples with ``torch.nn``, ``torch.optim`` and autograd,
+as somebody writes it who needs nothing else; on CUDA it is captured as a CUDA graph, which is replayed. After the
 first epoch both have the same weights, which is checked. They take turns, with the same number of threads, and are
 measured by CPU time on a CPU, which others on the machine disturb less.
 """

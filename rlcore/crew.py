@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -15,6 +15,9 @@ TRIES = 3
 
 #: Seconds that a worker has until its first answer, at the least: processes start, and frameworks are imported.
 STARTING_S = 300.0
+
+#: Seconds after which somebody is replaced who has failed while others are still at work.
+LOOK_S = 1.0
 
 #: A call that was submitted to a worker.
 Call = tuple[Handle, Ref]
@@ -62,6 +65,15 @@ class Member:
     samples: int = 0
     #: Calls whose results nobody needs; that they went well is looked at with the next answer.
     told: list[Ref] = field(default_factory=list)
+
+
+@dataclass
+class Pending:
+    """What a worker was asked when: calls that are to have gone well, the last with a result, and its other results."""
+
+    since: float
+    refs: list[Ref]
+    others: tuple[Ref, ...] = ()
 
 
 class Crew:
@@ -142,16 +154,21 @@ class Crew:
 
     def _ask(self, method: str, args: Sequence[Any], returns: int, asked: Sequence[Member]) -> list[Answer]:
         answers: dict[int, Answer] = {}
-        waiting = asked
-        while waiting:
-            results = {member: _submit(member.handle, method, args, returns) for member in waiting}
-            values, errors = self._gather({member: [*member.told, refs[0]] for member, refs in results.items()})
-            for member, own in values.items():
+        pending: dict[Member, Pending] = {}
+
+        def call(member: Member) -> None:
+            refs = _submit(member.handle, method, args, returns)
+            pending[member] = Pending(self._runtime.now(), [*member.told, refs[0]], refs[1:])
+
+        for member in asked:
+            call(member)
+        for member, one, outcome in self._outcomes(pending):
+            if isinstance(outcome, Exception):
+                self._replace(member, outcome)
+                call(member)
+            else:
                 member.answered, member.told = True, []
-                answers[member.index] = Answer(member.handle, own[-1], results[member][1:], member.index)
-            for member, error in errors.items():
-                self._replace(member, error)
-            waiting = list(errors)
+                answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index)
         return [answers[member.index] for member in asked]
 
     # -- calls that others have submitted
@@ -161,16 +178,19 @@ class Crew:
 
         What a worker raises is raised.
         """
-        filled = [self._filled_by(handle) for handle, _ in calls]
-        values, errors = self._gather(
-            {member: [ref] for member, (_, ref) in zip(filled, calls, strict=True) if member is not None}
-        )
-        for error in errors.values():
-            if not isinstance(error, WorkerLost):
-                raise error
-        for member, error in errors.items():
-            self._replace(member, error)
-        return [values[member][0] if member in values else LOST for member in filled]
+        filled, started = [self._filled_by(handle) for handle, _ in calls], self._runtime.now()
+        values: dict[Member, Any] = {}
+        pending = {
+            member: Pending(started, [ref]) for member, (_, ref) in zip(filled, calls, strict=True) if member is not None
+        }
+        for member, _, outcome in self._outcomes(pending):
+            if not isinstance(outcome, Exception):
+                values[member] = outcome[0]
+            elif isinstance(outcome, WorkerLost):
+                self._replace(member, outcome)
+            else:
+                raise outcome
+        return [LOST if member is None else values.get(member, LOST) for member in filled]
 
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it does not come in time."""
@@ -183,38 +203,49 @@ class Crew:
 
     # -- outcomes
 
-    def _gather(self, calls: Mapping[Member, list[Ref]]) -> tuple[dict[Member, list[Any]], dict[Member, Exception]]:
-        """The values of everyone's calls, or why there are none."""
-        if not self._runtime.isolates:
-            return {member: self._runtime.get(refs) for member, refs in calls.items()}, {}
-        errors = self._hanging(calls)
-        values: dict[Member, list[Any]] = {}
-        due = {member: refs for member, refs in calls.items() if member not in errors}
-        try:
-            found = iter(self._runtime.get([ref for refs in due.values() for ref in refs]))
-        except Exception:  # whose it is shows one by one
-            for member, refs in due.items():
-                try:
-                    values[member] = self._runtime.get(refs)
-                except Exception as error:  # what becomes of it is decided by whoever asked
-                    errors[member] = error
-        else:
-            values = {member: [next(found) for _ in refs] for member, refs in due.items()}
-        return values, errors
+    def _outcomes(self, pending: dict[Member, Pending]) -> Iterator[tuple[Member, Pending, list[Any] | Exception]]:
+        """The values of everyone's calls, or why there are none, until none are left.
 
-    def _hanging(self, calls: Mapping[Member, list[Ref]]) -> dict[Member, Exception]:
-        """Waits for all calls; those that have not answered in time."""
-        hanging: dict[Member, Exception] = {}
-        started, pending = self._runtime.now(), dict(calls)
-        while pending:
-            limit = min(map(self._limit, pending))
-            refs = [ref for own in pending.values() for ref in own]
-            _, late = self._runtime.wait(refs, len(refs), max(0.0, started + limit - self._runtime.now()))
-            pending = {member: own for member, own in pending.items() if any(ref in late for ref in own)}
-            for member in [member for member in pending if self._limit(member) <= limit]:
-                hanging[member] = WorkerLost(member.handle, no_answer(limit))
+        Of all of them together, where they come within ``LOOK_S``; else of those that are there by then, and so on: who
+        is slow, or hangs, does not keep the others from being replaced. More may be added in between.
+        """
+        if not self._runtime.isolates:
+            while pending:
+                member, one = next(iter(pending.items()))
                 del pending[member]
-        return hanging
+                yield member, one, self._runtime.get(one.refs)
+        while pending:
+            found = self._look_at(pending)
+            taken = {member: pending.pop(member) for member in found}
+            for member, one in taken.items():
+                yield member, one, found[member]
+
+    def _look_at(self, pending: Mapping[Member, Pending]) -> dict[Member, list[Any] | Exception]:
+        """Waits a while for all calls; the outcomes of those that are over, in the order of ``pending``."""
+        now, ends = self._runtime.now(), {member: one.since + self._limit(member) for member, one in pending.items()}
+        refs = [ref for one in pending.values() for ref in one.refs]
+        _, waiting = self._runtime.wait(refs, len(refs), max(0.0, min(LOOK_S, min(ends.values()) - now)))
+        late, now = {id(ref) for ref in waiting}, self._runtime.now()
+        done = {member: one for member, one in pending.items() if not any(id(ref) in late for ref in one.refs)}
+        found = self._values(done)
+        for member in pending:
+            if member not in done and now >= ends[member]:
+                found[member] = WorkerLost(member.handle, no_answer(self._limit(member)))
+        return {member: found[member] for member in pending if member in found}
+
+    def _values(self, done: Mapping[Member, Pending]) -> dict[Member, list[Any] | Exception]:
+        found: dict[Member, list[Any] | Exception] = {}
+        try:
+            values = iter(self._runtime.get([ref for one in done.values() for ref in one.refs]))
+        except Exception:  # whose it is shows one by one
+            for member, one in done.items():
+                try:
+                    found[member] = self._runtime.get(one.refs)
+                except Exception as error:  # what becomes of it is decided by whoever asked
+                    found[member] = error
+        else:
+            found.update({member: [next(values) for _ in one.refs] for member, one in done.items()})
+        return found
 
     def _limit(self, member: Member) -> float:
         return self._timeout_s if member.answered else max(self._timeout_s, STARTING_S)

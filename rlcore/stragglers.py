@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.crew import Answer, Crew, Member, no_answer
+from rlcore.crew import Answer, Crew, Member, Pending, no_answer
 from rlcore.errors import WorkerLost
 from rlcore.runtime.base import Ref
 
@@ -120,14 +120,18 @@ class StragglerCrew(Crew):
 
     def _take(self, ready: Sequence[Member], answers: dict[int, Answer]) -> None:
         due = {member: self._asked[member.index] for member in ready}
-        values, errors = self._gather({member: [*asked.told, asked.results[0]] for member, asked in due.items()})
-        for member, own in values.items():
+        pending = {
+            member: Pending(asked.since, [*asked.told, asked.results[0]], asked.results[1:])
+            for member, asked in due.items()
+        }
+        for member, one, outcome in self._outcomes(pending):
+            if isinstance(outcome, Exception):
+                self._replace(member, outcome)
+                continue
             asked = self._asked.pop(member.index)
             member.answered = True
             self._note_sample(member)
-            answers[member.index] = Answer(member.handle, own[-1], asked.results[1:], member.index, asked.late)
-        for member, error in errors.items():
-            self._replace(member, error)
+            answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index, asked.late)
 
     def _lacking(self, answers: Mapping[int, Answer], started: float) -> int:
         """How many samples more the round waits for."""
