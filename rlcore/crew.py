@@ -176,13 +176,14 @@ class Crew:
     def settle(self, calls: Sequence[Call]) -> list[Any]:
         """The values of calls, one a worker; ``LOST`` where the worker is, which has been replaced then.
 
-        What a worker raises is raised.
+        What a worker raises is raised as itself, at once and by whichever of them: what optimizers call are graphs,
+        which are alike in all workers, and a new one would fail as well. (In sampling, environments fail each in its
+        own way, and whoever raises there is replaced.)
         """
-        filled, started = [self._filled_by(handle) for handle, _ in calls], self._runtime.now()
-        values: dict[Member, Any] = {}
-        pending = {
-            member: Pending(started, [ref]) for member, (_, ref) in zip(filled, calls, strict=True) if member is not None
-        }
+        started, values = self._runtime.now(), dict[Member, Any]()
+        filled = [self._filled_by(handle) for handle, _ in calls]
+        asked = [(member, ref) for member, (_, ref) in zip(filled, calls, strict=True) if member is not None]
+        pending = {member: Pending(started, [ref]) for member, ref in asked}
         for member, _, outcome in self._outcomes(pending):
             if not isinstance(outcome, Exception):
                 values[member] = outcome[0]
@@ -191,6 +192,11 @@ class Crew:
             else:
                 raise outcome
         return [LOST if member is None else values.get(member, LOST) for member in filled]
+
+    def give_up(self, handles: Sequence[Handle]) -> None:
+        """Replaces workers that something has been waiting for in vain."""
+        for member in filter(None, map(self._filled_by, handles)):
+            self._replace(member, WorkerLost(member.handle, no_answer(self._timeout_s)))
 
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it does not come in time."""

@@ -127,6 +127,11 @@ class EvaluatorSet:
         """The evaluators as they are now; others, where some have been replaced."""
         return self._crew.handles
 
+    @property
+    def waits_for_everyone(self) -> bool:
+        """Whether a round has a sample of every evaluator, however long that takes."""
+        return self._report is None
+
     def reader(self) -> SampleReader:
         """A reader for one optimizer."""
         reader = SampleReader(self)
@@ -159,19 +164,22 @@ class EvaluatorSet:
 
     def _batch(self, sample: Sample) -> MultiAgentBatch:
         """The sample of one evaluator, or as many new ones as are lost, up to a bound."""
-        info, batch = sample.info, sample.batch
         for _ in range(TRIES):
             try:
-                found: MultiAgentBatch = self._runtime.get(batch)
+                found: MultiAgentBatch = self._runtime.get(sample.batch)
             except WorkerLost:
-                self.env_steps -= info.env_steps
-                again = self._crew.sample_again(sample.index, "sample_counted", returns=2)
-                info, (batch,) = again.value, again.others
-                self._count(info)
+                sample = self.take_again(sample)
             else:
                 return found
-        found = self._runtime.get(batch)
+        found = self._runtime.get(sample.batch)
         return found
+
+    def take_again(self, sample: Sample) -> Sample:
+        """Another sample from the same place, which counts instead of one that was lost."""
+        self.env_steps -= sample.info.env_steps
+        handle, info, (batch,), index, _ = self._crew.sample_again(sample.index, "sample_counted", returns=2)
+        self._count(info)
+        return Sample(handle, info, batch, index)
 
     def _count(self, info: SampleInfo) -> None:
         self.env_steps += info.env_steps
@@ -209,9 +217,14 @@ class EvaluatorSet:
     def settle(self, calls: Sequence[Call]) -> list[Any]:
         """The values of calls that have been submitted, at most one an evaluator.
 
-        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then. What it raises is raised.
+        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then. What a call raises, such as an error
+        in the loss of a policy graph, is raised as itself: that is for the author of the graph to mend.
         """
         return self._crew.settle(calls)
+
+    def give_up(self, handles: Sequence[Handle]) -> None:
+        """Replaces evaluators that something has been waiting for in vain."""
+        self._crew.give_up(handles)
 
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it has not come in the time that evaluators have."""

@@ -111,6 +111,13 @@ class Runtime(ABC):
         A tree without a key, or with a count of 0 for it, takes no part in that key's average.
         """
 
+    def holding_up(self, ref: Ref) -> list[Handle]:
+        """The workers that a reference given by ``reduce`` waits for, and who wait for no other in turn.
+
+        None where it waits for nobody, or nothing is known of that.
+        """
+        return []
+
     @abstractmethod
     def close(self) -> None:
         """Ends all workers of this runtime; may be called twice."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.policy_graph import shares_of
+from rlcore.evaluator_messages import SampleInfo
+from rlcore.evaluator_set import Sample
+from rlcore.policy_graph import ROW, Unit, shares_of
 
 
 def shuffled(
@@ -37,3 +39,47 @@ def portions(count: int, parts: int, rng: np.random.Generator) -> list[NDArray[n
     """One epoch in exactly ``parts`` minibatches of numbers of units that differ by one at most; some empty if few."""
     order = rng.permutation(count) if parts > 1 else np.arange(count)
     return np.array_split(order, parts)
+
+
+class Epoch:
+    """One pass over samples of several evaluators, in updates that take a part of every sample.
+
+    ``policies`` are those that learn, with the units that they learn from, ``size`` the rows of an update; 0 is all at
+    once.
+    """
+
+    def __init__(self, samples: Sequence[Sample], policies: Mapping[str, Unit], size: int, rng: np.random.Generator):
+        self._policies = policies
+        self._rng = rng
+        self._parts: dict[str, int] = {}
+        #: By evaluator, whose sample it is and its units by policy and update.
+        self._drawn: dict[int, tuple[Sample, dict[str, list[NDArray[np.int64]]]]] = {
+            sample.index: (sample, {}) for sample in samples
+        }
+        for policy_id in policies:
+            rows = sum(sample.info.rows.get(policy_id, 0) for sample in samples)
+            # Not more than somebody has units for: an update from nothing is none.
+            most = max(self._count(policy_id, sample.info) for sample in samples)
+            self._parts[policy_id] = max(1, min(-(-rows // (size or max(1, rows))), most))
+            for sample, drawn in self._drawn.values():
+                drawn[policy_id] = self._draw(policy_id, sample.info)
+
+    @property
+    def updates(self) -> int:
+        """How many there are; policies with fewer rows take part in the first ones."""
+        return max(self._parts.values())
+
+    def units(self, sample: Sample, number: int, but: Collection[str] = ()) -> dict[str, NDArray[np.int64]]:
+        """What update ``number`` takes of ``sample``, by policy ``but`` for some; it may have come since the epoch began,
+        in the place of another."""
+        known, drawn = self._drawn[sample.index]
+        if known is not sample:
+            drawn = {policy_id: self._draw(policy_id, sample.info) for policy_id in self._policies}
+            self._drawn[sample.index] = sample, drawn
+        return {name: own[number] for name, own in drawn.items() if number < len(own) and name not in but}
+
+    def _draw(self, policy_id: str, info: SampleInfo) -> list[NDArray[np.int64]]:
+        return portions(self._count(policy_id, info), self._parts[policy_id], self._rng)
+
+    def _count(self, policy_id: str, info: SampleInfo) -> int:
+        return (info.rows if self._policies[policy_id] is ROW else info.pieces).get(policy_id, 0)
