@@ -99,7 +99,7 @@ class Crew:
         self._resources = resources
         self._bring_up = bring_up
         self._on_loss = on_loss
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
 
     @property
     def handles(self) -> list[Handle]:
@@ -196,12 +196,12 @@ class Crew:
     def give_up(self, handles: Sequence[Handle]) -> None:
         """Replaces workers that something has been waiting for in vain."""
         for member in filter(None, map(self._filled_by, handles)):
-            self._replace(member, WorkerLost(member.handle, no_answer(self._timeout_s)))
+            self._replace(member, WorkerLost(member.handle, no_answer(self.timeout_s)))
 
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it does not come in time."""
-        if self._runtime.isolates and not self._runtime.wait([ref], 1, self._timeout_s)[0]:
-            raise WorkerLost("of the evaluators", no_answer(self._timeout_s))
+        if self._runtime.isolates and not self._runtime.wait([ref], 1, self.timeout_s)[0]:
+            raise WorkerLost("of the evaluators", no_answer(self.timeout_s))
         return self._runtime.get(ref)
 
     def _filled_by(self, handle: Handle) -> Member | None:
@@ -254,7 +254,7 @@ class Crew:
         return found
 
     def _limit(self, member: Member) -> float:
-        return self._timeout_s if member.answered else max(self._timeout_s, STARTING_S)
+        return self.timeout_s if member.answered else max(self.timeout_s, STARTING_S)
 
     # -- losses
 

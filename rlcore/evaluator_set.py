@@ -128,6 +128,11 @@ class EvaluatorSet:
         return self._crew.handles
 
     @property
+    def timeout_s(self) -> float:
+        """Seconds after which an evaluator that has not answered counts as hanging."""
+        return self._crew.timeout_s
+
+    @property
     def waits_for_everyone(self) -> bool:
         """Whether a round has a sample of every evaluator, however long that takes."""
         return self._report is None

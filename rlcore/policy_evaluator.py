@@ -15,6 +15,7 @@ from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.graph_spec import GraphSpec
+from rlcore.group_member import GroupMember
 from rlcore.optim import all_finite
 from rlcore.policy_graph import Actor, GradientOutput, GraphConfig, PolicyGraph, Progress, Weights
 from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
@@ -38,7 +39,7 @@ from rlcore.seeding import seed_sequence
 _LIVES = 2
 
 
-class PolicyEvaluator:
+class PolicyEvaluator(GroupMember):
     """Samples with its policies in its environments, and computes gradients where it holds the policies' graphs.
 
     ::
@@ -75,6 +76,7 @@ class PolicyEvaluator:
     ) -> None:
         if (graph is None) == (policies is None):
             raise UserError("give a PolicyEvaluator either graph= or policies=")
+        super().__init__()
         self._lone = graph is not None
         sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
         self._collect = collect
@@ -392,4 +394,5 @@ class PolicyEvaluator:
 
     def close(self) -> None:
         """Closes the environments; may be called twice."""
+        self.leave_groups()
         self.env.close()

@@ -18,6 +18,7 @@ from rlcore.columns import Columns
 from rlcore.errors import OptimizerError, UserError
 
 if TYPE_CHECKING:
+    from rlcore.collective import Collective
     from rlcore.model import BatchedModel
     from rlcore.optim import UpdateRule
 
@@ -163,6 +164,8 @@ class PolicyGraph(ABC):
     #: Rows that ``postprocess`` needs beyond the end of a piece (n-step); the evaluator holds that many back.
     lookahead: int = 0
     minibatch_unit: Unit = ROW
+    #: By name, how the graph's framework lets evaluators average gradients among themselves; an option.
+    collectives: ClassVar[Mapping[str, type[Collective]]] = {}
     #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_policy_graph``, such as ``config``.
     conformance: ClassVar[Mapping[str, Any]] = {}
 

@@ -72,6 +72,13 @@ class Runtime(ABC):
         """A handle on an object of this process itself, for whoever works in the driver."""
         return self.spawn(lambda: worker)
 
+    def address(self, handle: Handle) -> Ref | None:
+        """A reference to the network address of a worker's machine, by which other workers reach it.
+
+        None for a worker that is no process of its own.
+        """
+        return None
+
     @abstractmethod
     def get(self, refs: Any) -> Any:
         """The value of a reference, or the list of values of a sequence of them.

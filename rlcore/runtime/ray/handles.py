@@ -62,6 +62,11 @@ class RayHandle:
         """Sends the call; see :class:`rlcore.runtime.base.Handle`."""
         return self._send("call", (method, returns, *args), returns)
 
+    def address(self) -> AnyRef:
+        """A reference to the address of the actor's node."""
+        ref: AnyRef = self._send("address", (), returns=1)
+        return ref
+
     def average(self, parts: Sequence[Counted]) -> tuple[AnyRef, AnyRef]:
         """References to the average of trees with their counts, and to its counts."""
         trees, counts = [tree for tree, _ in parts], [count for _, count in parts]

@@ -76,6 +76,9 @@ class RayRuntime(Runtime):
     def local(self, worker: Any) -> Handle:
         return LocalHandle(worker)
 
+    def address(self, handle: Handle) -> AnyRef | None:
+        return handle.address() if isinstance(handle, RayHandle) else None
+
     def kill(self, handle: Handle) -> None:
         if isinstance(handle, LocalHandle):
             handle.stop()

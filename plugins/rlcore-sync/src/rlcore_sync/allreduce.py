@@ -19,6 +19,7 @@ from rlcore.policy_graph import GradientOutput, Weights
 from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Handle, Ref, Runtime
 from rlcore_sync.averages import KEPT_SAMPLES, Averages, TreeOfActors, Update
+from rlcore_sync.group import Group
 from rlcore_sync.minibatches import Epoch
 
 
@@ -30,6 +31,9 @@ class AllReduceConfig(OptimizerConfig):
     #: Of one update over all evaluators together; 0 is everything at once. Policies that learn from pieces take whole
     #: ones, about as many rows.
     minibatch_size: int = Field(0, ge=0)
+    #: How gradients are averaged: by the runtime where left out, in a tree of actors; else by what the framework of the
+    #: policy graphs offers, for evaluators that are processes of their own: gloo or nccl in torch.
+    collective: str | None = None
     seed: int = 0
 
 
@@ -51,13 +55,21 @@ class AllReduce(PolicyOptimizer):
         self._rng = np.random.default_rng(config.seed)
         self._ledger = Ledger(trains)
         self._units = {policy_id: local.graph(policy_id).minibatch_unit for policy_id in trains}
-        self._averages: Averages = TreeOfActors(evaluators, runtime)
+        self._averages = self._averaging()
         #: Rows of samples that went with their evaluators in this step, before all was learnt that there was in them.
         self._dropped = 0
         #: What the replicas have been told last.
         self._told = self._ledger.progress
         self._everywhere("keep_samples", KEPT_SAMPLES)
+        # In the time that evaluators have for their first answer: they may not have so much for the others.
+        evaluators.tell("build_graphs", trains)
         evaluators.bring_up_with(self._bring_up)
+
+    def _averaging(self) -> Averages:
+        if self.config.collective is None:
+            return TreeOfActors(self.evaluators, self.runtime)
+        specs = {policy_id: self.local.graph_spec(policy_id) for policy_id in self.trains}
+        return Group(self.evaluators, self.runtime, self.config.collective, specs)
 
     def _bring_up(self, handle: Handle) -> list[Ref]:
         """What makes an evaluator a replica like the driver's own."""

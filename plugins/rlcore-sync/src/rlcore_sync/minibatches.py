@@ -70,8 +70,8 @@ class Epoch:
         return max(self._parts.values())
 
     def units(self, sample: Sample, number: int, but: Collection[str] = ()) -> dict[str, NDArray[np.int64]]:
-        """What update ``number`` takes of ``sample``, by policy ``but`` for some; it may have come since the epoch began,
-        in the place of another."""
+        """What update ``number`` takes of ``sample``, by policy ``but`` for some. It may have come in the place of
+        another since the epoch began."""
         known, drawn = self._drawn[sample.index]
         if known is not sample:
             drawn = {policy_id: self._draw(policy_id, sample.info) for policy_id in self._policies}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -17,6 +17,7 @@ from torch import Tensor
 from rlcore.acting import ActorCriticActor, Architecture, ModelConfig, remarks_on, remarks_on_encoders
 from rlcore.acting.actor import Postprocess
 from rlcore.batch import ACTIONS, SampleBatch
+from rlcore.collective import Collective
 from rlcore.columns import Columns
 from rlcore.errors import NonFiniteError, UserError
 from rlcore.model import BatchedModel
@@ -45,6 +46,7 @@ from rlcore.schedule import Schedule, value_at
 from rlcore_torch.actions import Actions
 from rlcore_torch.backward import Backward, BackwardPass, Coefficient
 from rlcore_torch.capture import Differentiate, Differentiator, PlainDifferentiator
+from rlcore_torch.collectives import Gloo, Nccl
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.devices import limit_threads, torch_devices
 from rlcore_torch.distributions import Evaluated
@@ -85,6 +87,7 @@ class TorchPolicyGraph(PolicyGraph):
     """
 
     Config: ClassVar[type[GraphConfig]] = TorchConfig
+    collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
     has_value: ClassVar[bool] = True
     config: TorchConfig
 
