@@ -184,7 +184,7 @@ def test_what_cannot_be_had_is_said_in_one_line(changes: dict[str, Any], said: s
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_nccl_without_a_gpu_is_refused() -> None:
-    with pytest.raises(UserError, match="optimizer.collective: "):
+    with pytest.raises(UserError, match=r"^optimizer\.collective: "):
         collectives.Nccl().open("127.0.0.1")
 
 
