@@ -101,15 +101,14 @@ class EvaluatorSet:
         timeout_s: float = TIMEOUT_S,
         rule: RoundRule = EVERYONE,
         on_loss: Callable[[int, str], None] = lambda index, cause: None,
+        resources: Resources = EVALUATOR_RESOURCES,
     ) -> None:
         self._runtime = runtime
         self.local = local
         self.local_samples = not builders
-        members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
+        members = [Member(i, build, runtime.spawn(build, resources)) for i, build in enumerate(builders)]
         members = members or [Member(0, None, runtime.local(local))]
-        self._crew = StragglerCrew(
-            runtime, members, EVALUATOR_RESOURCES, self._bring_up, on_loss, timeout_s, rule=rule
-        )
+        self._crew = StragglerCrew(runtime, members, resources, self._bring_up, on_loss, timeout_s, rule=rule)
         self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
         self._readers: list[SampleReader] = []
         self._version = 0

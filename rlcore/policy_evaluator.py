@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -52,6 +52,7 @@ class PolicyEvaluator(GroupMember):
     ``graph`` is the one policy, known as ``"default"``; ``policies`` is ``{policy_id: policy}``, with ``policy_of``
     (a mapping or a function from agent id to policy id) where there are several. ``config`` is the graph's (its
     ``Config`` or a plain mapping), used where a class is given. ``rng`` is a generator, a ``SeedSequence`` or a seed.
+    Graphs that are built here compute on ``devices``.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class PolicyEvaluator(GroupMember):
         observation_filter: type[ObservationFilter] = NoFilter,
         reward_filters: Mapping[str, RewardFilter] | None = None,
         check_observations: bool = True,
+        devices: Sequence[str] = ("cpu",),
         index: int = 0,
         on_episode: Callable[[Episode], None] | None = None,
     ) -> None:
@@ -80,7 +82,7 @@ class PolicyEvaluator(GroupMember):
         self._lone = graph is not None
         sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
         self._collect = collect
-        self._check = check_observations
+        self._check, self._devices = check_observations, devices
         self._on_episode = on_episode
         self._seed = seed_sequence(rng)
         seeds = self._seed.spawn(2)
@@ -98,7 +100,7 @@ class PolicyEvaluator(GroupMember):
         self._specs: dict[str, GraphSpec] = dict(specs or {})
         self.policies: dict[str, PolicyGraph | Actor] = {}
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
-            policy, spec = policy_from(source, spaces[policy_id], config, seed, self.env)
+            policy, spec = policy_from(source, spaces[policy_id], config, seed, self.env, devices)
             self.policies[policy_id] = policy
             if policy.lookahead and policy.postprocess is None:
                 raise UserError(f"policy '{policy_id}' looks ahead, so its actor has to offer postprocess")
@@ -214,7 +216,7 @@ class PolicyEvaluator(GroupMember):
     def graph(self, policy_id: str) -> PolicyGraph:
         """The policy's graph, built from its spec when first needed; from then on it acts through its actor."""
         if policy_id not in self._graphs:
-            graph = self.graph_spec(policy_id).build()
+            graph = self.graph_spec(policy_id).build(self._devices)
             graph.set_weights(self._known_weights(policy_id, graph))
             self._graphs[policy_id] = graph
         return self._graphs[policy_id]

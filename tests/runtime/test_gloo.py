@@ -13,7 +13,7 @@ import pytest
 from support.runs import Uneven, linear, two_agents
 
 from rlcore.collective import Collective, Seat
-from rlcore.errors import GroupBroken, OptimizerError, UserError
+from rlcore.errors import ConfigError, GroupBroken, OptimizerError, UserError
 from rlcore.hooks import hookimpl
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.runtime.base import Runtime
@@ -201,3 +201,19 @@ def test_an_evaluator_without_a_group_says_so() -> None:
     evaluator = PolicyEvaluator(env=Uneven, policies=policies, policy_of=lambda agent: "left")
     told, mean = evaluator.gradients_together(("left",), 0, {})
     assert (told.cause, mean) == ("there is no group", {})  # type: ignore[union-attr]
+
+
+@pytest.mark.xdist_group("ray")
+@pytest.mark.usefixtures("local_ray")
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_gpus_that_the_cluster_has_not_are_refused_with_numbers() -> None:
+    config = settings("nccl", 2, gpus=0.5)
+    with pytest.raises(ConfigError, match=r"^needs 1 GPUs, the cluster has 0: set evaluators\.gpus$"):
+        Trainer(config)
+
+
+def test_evaluators_compute_on_the_devices_that_they_are_given() -> None:
+    policies = {"left": rlcore_torch.PolicyGradient}
+    for devices in (("cpu",), ("cpu", "cpu")):
+        one = PolicyEvaluator(env=Uneven, policies=policies, policy_of=lambda agent: "left", devices=devices)
+        assert len(one.graph("left")._devices) == len(devices)  # type: ignore[attr-defined]
