@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
@@ -18,6 +18,9 @@ STARTING_S = 300.0
 
 #: Seconds that are waited for a worker that has no room to start, before the others go on without it.
 ROOM_S = 30.0
+
+#: Seconds after which somebody is replaced who has failed while others are still at work.
+LOOK_S = 1.0
 
 #: A call that was submitted to a worker.
 Call = tuple[Handle, Ref]
@@ -90,6 +93,15 @@ class Watch:
     vacant: Callable[[Sequence[int], int], None]
 
 
+@dataclass
+class Pending:
+    """What a worker was asked when: calls that are to have gone well, the last with a result, and its other results."""
+
+    since: float
+    refs: list[Ref]
+    others: tuple[Ref, ...] = ()
+
+
 class Crew:
     """Workers that are called together, each in a place of its own.
 
@@ -117,7 +129,7 @@ class Crew:
         self._resources = resources
         self._bring_up = bring_up
         self._watch = watch
-        self._timeout_s = patience.timeout_s
+        self.timeout_s = patience.timeout_s
         self._room_s = patience.room_s
         self._told_vacant: list[int] = []
 
@@ -209,16 +221,21 @@ class Crew:
 
     def _ask(self, method: str, args: Sequence[Any], returns: int, asked: Sequence[Member]) -> list[Answer]:
         answers: dict[int, Answer] = {}
-        waiting = asked
-        while waiting:
-            results = {member: _submit(member.handle, method, args, returns) for member in waiting}
-            values, errors = self.gather({member: [*member.told, refs[0]] for member, refs in results.items()})
-            for member, own in values.items():
+        pending: dict[Member, Pending] = {}
+
+        def call(member: Member) -> None:
+            refs = _submit(member.handle, method, args, returns)
+            pending[member] = Pending(self._runtime.now(), [*member.told, refs[0]], refs[1:])
+
+        for member in asked:
+            call(member)
+        for member, one, outcome in self.outcomes(pending):
+            if isinstance(outcome, Exception):
+                self.replace(member, outcome)
+                call(member)
+            else:
                 member.answered, member.told = True, []
-                answers[member.index] = Answer(member.handle, own[-1], results[member][1:], member.index)
-            for member, error in errors.items():
-                self.replace(member, error)
-            waiting = list(errors)
+                answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index)
         return [answers[member.index] for member in asked if member.index in answers]
 
     # -- calls that others have submitted
@@ -228,23 +245,32 @@ class Crew:
 
         Whoever was lost has been replaced.
 
-        What a worker raises is raised.
+        What a worker raises is raised as itself, at once and by whichever of them: what optimizers call are graphs,
+        which are alike in all workers, and a new one would fail as well. (In sampling, environments fail each in its
+        own way, and whoever raises there is replaced.)
         """
+        started, values = self._runtime.now(), dict[Member, Any]()
         filled = [self._filled_by(handle) for handle, _ in calls]
-        values, errors = self.gather(
-            {member: [ref] for member, (_, ref) in zip(filled, calls, strict=True) if member is not None}
-        )
-        for error in errors.values():
-            if not isinstance(error, WorkerLost):
-                raise error
-        for member, error in errors.items():
-            self.replace(member, error)
-        return [values[member][0] if member in values else LOST for member in filled]
+        asked = [(member, ref) for member, (_, ref) in zip(filled, calls, strict=True) if member is not None]
+        pending = {member: Pending(started, [ref]) for member, ref in asked}
+        for member, _, outcome in self.outcomes(pending):
+            if not isinstance(outcome, Exception):
+                values[member] = outcome[0]
+            elif isinstance(outcome, WorkerLost):
+                self.replace(member, outcome)
+            else:
+                raise outcome
+        return [LOST if member is None else values.get(member, LOST) for member in filled]
+
+    def give_up(self, handles: Sequence[Handle]) -> None:
+        """Replaces workers that something has been waiting for in vain."""
+        for member in filter(None, map(self._filled_by, handles)):
+            self.replace(member, WorkerLost(member.handle, no_answer(self.timeout_s)))
 
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it does not come in time."""
-        if self._runtime.isolates and not self._runtime.wait([ref], 1, self._timeout_s)[0]:
-            raise WorkerLost("of the evaluators", no_answer(self._timeout_s))
+        if self._runtime.isolates and not self._runtime.wait([ref], 1, self.timeout_s)[0]:
+            raise WorkerLost("of the evaluators", no_answer(self.timeout_s))
         return self._runtime.get(ref)
 
     def _filled_by(self, handle: Handle) -> Member | None:
@@ -252,62 +278,72 @@ class Crew:
 
     # -- outcomes
 
-    def gather(self, calls: Mapping[Member, list[Ref]]) -> tuple[dict[Member, list[Any]], dict[Member, Exception]]:
-        """The values of everyone's calls, or why there are none. Neither for those whose place is vacant by then."""
-        if not self._runtime.isolates:
-            return {member: self._runtime.get(refs) for member, refs in calls.items()}, {}
-        errors = self._hanging(calls)
-        values: dict[Member, list[Any]] = {}
-        due = {member: refs for member, refs in calls.items() if member not in errors and not member.vacant}
-        try:
-            found = iter(self._runtime.get([ref for refs in due.values() for ref in refs]))
-        except Exception:  # whose it is shows one by one
-            for member, refs in due.items():
-                try:
-                    values[member] = self._runtime.get(refs)
-                except Exception as error:  # what becomes of it is decided by whoever asked
-                    errors[member] = error
-        else:
-            values = {member: [next(found) for _ in refs] for member, refs in due.items()}
-        return values, errors
+    def outcomes(self, pending: dict[Member, Pending]) -> Iterator[tuple[Member, Pending, list[Any] | Exception]]:
+        """The values of everyone's calls, or why there are none, until none are left.
 
-    def _hanging(self, calls: Mapping[Member, list[Ref]]) -> dict[Member, Exception]:
-        """Waits for all calls; those that have not answered in time. Without room for them, their place is vacant."""
-        hanging: dict[Member, Exception] = {}
-        started, pending = self._runtime.now(), dict(calls)
-        while pending:
-            limit = min(self._limit(member, self._lacks_room(member)) for member in pending)
-            refs = [ref for own in pending.values() for ref in own]
-            _, late = self._runtime.wait(refs, len(refs), max(0.0, started + limit - self._runtime.now()))
-            pending = {member: own for member, own in pending.items() if any(ref in late for ref in own)}
-            for member in list(pending):
-                lacks_room = self._lacks_room(member)
-                if self._limit(member, lacks_room) > limit:
-                    continue
+        Of all of them together, where they come within ``LOOK_S``; else of those that are there by then, and so on: who
+        is slow, or hangs, does not keep the others from being replaced. More may be added in between. Those whose
+        places are vacant by then are left out.
+        """
+        if not self._runtime.isolates:
+            while pending:
+                member, one = next(iter(pending.items()))
                 del pending[member]
-                if lacks_room:
+                yield member, one, self._runtime.get(one.refs)
+        while pending:
+            found = self._look_at(pending)
+            for member in [member for member in pending if member.vacant]:
+                del pending[member]
+            taken = {member: pending.pop(member) for member in found}
+            for member, one in taken.items():
+                yield member, one, found[member]
+
+    def _look_at(self, pending: Mapping[Member, Pending]) -> dict[Member, list[Any] | Exception]:
+        """Waits a while for all calls; the outcomes of those that are over, in the order of ``pending``."""
+        now, ends = self._runtime.now(), [self.due_by(member, one.since) for member, one in pending.items()]
+        refs = [ref for one in pending.values() for ref in one.refs]
+        _, waiting = self._runtime.wait(refs, len(refs), max(0.0, min(LOOK_S, min(ends) - now)))
+        late, now = {id(ref) for ref in waiting}, self._runtime.now()
+        done = {member: one for member, one in pending.items() if not any(id(ref) in late for ref in one.refs)}
+        found = self._values(done)
+        for member, one in pending.items():
+            if member not in done and now >= self.due_by(member, one.since):
+                if self._lacks_room(member):
                     self._vacate(member)
                 else:
-                    hanging[member] = WorkerLost(member.handle, no_answer(limit))
+                    found[member] = WorkerLost(member.handle, no_answer(self._limit(member, lacks_room=False)))
         self.tell_of_vacancies()
-        return hanging
+        return {member: found[member] for member in pending if member in found}
+
+    def _values(self, done: Mapping[Member, Pending]) -> dict[Member, list[Any] | Exception]:
+        found: dict[Member, list[Any] | Exception] = {}
+        try:
+            values = iter(self._runtime.get([ref for one in done.values() for ref in one.refs]))
+        except Exception:  # whose it is shows one by one
+            for member, one in done.items():
+                try:
+                    found[member] = self._runtime.get(one.refs)
+                except Exception as error:  # what becomes of it is decided by whoever asked
+                    found[member] = error
+        else:
+            found.update({member: [next(values) for _ in one.refs] for member, one in done.items()})
+        return found
 
     def _limit(self, member: Member, lacks_room: bool) -> float:
         if member.answered:
-            return self._timeout_s
-        return self._room_s if lacks_room else max(self._timeout_s, STARTING_S)
+            return self.timeout_s
+        return self._room_s if lacks_room else max(self.timeout_s, STARTING_S)
 
     def due_by(self, member: Member, since: float) -> float:
         """When one that was called at ``since`` should have answered, or found room to start."""
         return since + self._limit(member, self._lacks_room(member))
 
-    def give_up(self, member: Member, since: float) -> None:
+    def replace_late(self, member: Member) -> None:
         """One that should have answered by now is replaced; its place is vacant, where it has no room to start."""
-        lacks_room = self._lacks_room(member)
-        if lacks_room:
+        if self._lacks_room(member):
             self._vacate(member)
         else:
-            self.replace(member, WorkerLost(member.handle, no_answer(self._limit(member, lacks_room))))
+            self.replace(member, WorkerLost(member.handle, no_answer(self._limit(member, lacks_room=False))))
 
     # -- places that nobody can fill for now
 
@@ -332,7 +368,7 @@ class Crew:
 
     def _wait_for_anyone(self) -> None:
         """Until one finds room, where all places are vacant. ``UserError`` where that takes too long."""
-        limit = max(self._timeout_s, STARTING_S)
+        limit = max(self.timeout_s, STARTING_S)
         if not self._runtime.wait([self._runtime.started(member.handle) for member in self._members], 1, limit)[0]:
             raise UserError(
                 f"there was room for none of {self.size} evaluators for {limit:g} seconds: each needs "

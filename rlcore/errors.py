@@ -71,6 +71,10 @@ class NonFiniteError(RlcoreError):
     """Losses or gradients stayed NaN or infinite for longer than the bound."""
 
 
+class GroupBroken(RlcoreError):
+    """A group of processes that compute together is no more: one of them is gone, or does not come in time."""
+
+
 class WorkerLost(RlcoreError):
     """A worker died or cannot be reached; ``handle`` is the one that was called."""
 

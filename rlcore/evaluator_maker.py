@@ -42,6 +42,8 @@ class EvaluatorMaker:
     actors: Mapping[str, Actor | None]
     worker_hooks: tuple[object, ...] = ()
     film_episodes: int | None = None
+    #: Where graphs compute in evaluators that collect experience.
+    devices: tuple[str, ...] = ("cpu",)
 
     def sampler(self, index: int, env: BatchedEnv | None = None) -> PolicyEvaluator:
         """The ``index``-th of the evaluators that collect experience, in ``env`` where that is built already."""
@@ -94,4 +96,5 @@ class EvaluatorMaker:
             reward_filters=reward_filters if explore else {},
             index=index,
             on_episode=on_episode,
+            devices=self.devices,
         )

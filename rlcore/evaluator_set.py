@@ -96,22 +96,17 @@ class EvaluatorSet:
         on_loss: Callable[[int, str], None] = lambda index, cause: None,
         on_vacancy: Callable[[Sequence[int], int], None] = lambda places, size: None,
         on_other_loss: Callable[[str, int, str], None] = lambda worker, index, cause: None,
+        resources: Resources = EVALUATOR_RESOURCES,
     ) -> None:
         self._runtime = runtime
         self._patience = Patience(timeout_s, room_timeout_s)
         self._on_other_loss = on_other_loss
         self.local = local
         self.local_samples = not builders
-        members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
+        members = [Member(i, build, runtime.spawn(build, resources)) for i, build in enumerate(builders)]
         members = members or [Member(0, None, runtime.local(local))]
         self._crew = StragglerCrew(
-            runtime,
-            members,
-            EVALUATOR_RESOURCES,
-            self._bring_up,
-            Watch(on_loss, on_vacancy),
-            self._patience,
-            rule=rule,
+            runtime, members, resources, self._bring_up, Watch(on_loss, on_vacancy), self._patience, rule=rule
         )
         self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
         self._readers: list[SampleReader] = []
@@ -137,6 +132,16 @@ class EvaluatorSet:
     def by_place(self) -> dict[int, Handle]:
         """The same, by their index."""
         return self._crew.by_place
+
+    @property
+    def timeout_s(self) -> float:
+        """Seconds after which an evaluator that has not answered counts as hanging."""
+        return self._crew.timeout_s
+
+    @property
+    def waits_for_everyone(self) -> bool:
+        """Whether a round has a sample of every evaluator that there is room for, however long that takes."""
+        return self._report is None
 
     def reader(self) -> SampleReader:
         """A reader for one optimizer."""
@@ -211,19 +216,22 @@ class EvaluatorSet:
 
     def _batch(self, sample: Sample) -> MultiAgentBatch:
         """The sample of one evaluator, or as many new ones as are lost, up to a bound."""
-        info, batch = sample.info, sample.batch
         for _ in range(TRIES):
             try:
-                found: MultiAgentBatch = self._runtime.get(batch)
+                found: MultiAgentBatch = self._runtime.get(sample.batch)
             except WorkerLost:
-                self.env_steps -= info.env_steps
-                again = self._crew.sample_again(sample.index, "sample_counted", returns=2)
-                info, (batch,) = again.value, again.others
-                self._count(sample.index, info)
+                sample = self.take_again(sample)
             else:
                 return found
-        found = self._runtime.get(batch)
+        found = self._runtime.get(sample.batch)
         return found
+
+    def take_again(self, sample: Sample) -> Sample:
+        """Another sample from the same place, which counts instead of one that was lost."""
+        self.env_steps -= sample.info.env_steps
+        handle, info, (batch,), index, _ = self._crew.sample_again(sample.index, "sample_counted", returns=2)
+        self._count(index, info)
+        return Sample(handle, info, batch, index)
 
     def _count(self, index: int, info: SampleInfo) -> None:
         self.env_steps += info.env_steps
@@ -282,10 +290,15 @@ class EvaluatorSet:
     def settle(self, calls: Sequence[Call]) -> list[Any]:
         """The values of calls that have been submitted, at most one an evaluator.
 
-        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then, or has no room to start. What it
-        raises is raised.
+        ``rlcore.crew.LOST`` where the evaluator was lost, which is replaced then, or has no room to start. What a call
+        raises, such as an error in the loss of a policy graph, is raised as itself: that is for the author of the graph
+        to mend.
         """
         return self._crew.settle(calls)
+
+    def give_up(self, handles: Sequence[Handle]) -> None:
+        """Replaces evaluators that something has been waiting for in vain."""
+        self._crew.give_up(handles)
 
     def result(self, ref: Ref) -> Any:
         """The value of a reference. ``WorkerLost`` also where it has not come in the time that evaluators have."""

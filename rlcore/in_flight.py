@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from rlcore.crew import LOST, Crew, Lost, Member
+from rlcore.crew import LOST, Crew, Lost, Member, Pending
 from rlcore.runtime.base import Handle, Ref, Runtime
 
 Note = TypeVar("Note")
@@ -102,17 +102,21 @@ class InFlight(Generic[Note]):
         self._crew.fill()
         arrivals = self._of_replaced()
         while due := self._due():
-            values, errors = self._crew.gather({m: [*call.told, call.results[0]] for m, call in due.items()})
-            for member, own in values.items():
-                arrivals.append(self._take(member, own[-1]))
-            for member, error in errors.items():
-                self._crew.replace(member, error)
-                arrivals += self._drop(member)
+            pending = {
+                member: Pending(call.since, [*call.told, call.results[0]], call.results[1:])
+                for member, call in due.items()
+            }
+            for member, _, outcome in self._crew.outcomes(pending):
+                if isinstance(outcome, Exception):
+                    self._crew.replace(member, outcome)
+                    arrivals += self._drop(member)
+                else:
+                    arrivals.append(self._take(member, outcome[-1]))
         now = self._runtime.now()
         for member in self._crew.members:
             calls = self._calls[member.index]
             if calls and now >= self._crew.due_by(member, calls[0].since):
-                self._crew.give_up(member, calls[0].since)
+                self._crew.replace_late(member)
                 arrivals += self._drop(member)
         self._crew.tell_of_vacancies()
         return arrivals

@@ -23,7 +23,7 @@ from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spa
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
-from rlcore.runtime.base import Demand, Runtime
+from rlcore.runtime.base import Demand, Resources, Runtime
 from rlcore.runtime_choice import runtime_config
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.filters import FILTERS, filtered_space, leaf_filters
@@ -157,8 +157,12 @@ def _start_evaluators(
 ) -> EvaluatorSet:
     if not settings.count:
         return EvaluatorSet(runtime, maker.sampler(0, env))
-    runtime.require([Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)])
-    builders = [functools.partial(maker.sampler, i) for i in range(settings.count)]
+    demands = [Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)]
+    if settings.gpus:
+        demands.append(Demand("evaluators.gpus", settings.count, Resources(gpus=settings.gpus)))
+    runtime.require(demands)
+    samplers = replace(maker, devices=("cuda",)) if settings.gpus else maker
+    builders = [functools.partial(samplers.sampler, i) for i in range(settings.count)]
 
     def on_loss(index: int, cause: str) -> None:
         on_other_loss("evaluator", index, cause)
@@ -180,6 +184,7 @@ def _start_evaluators(
         on_loss=on_loss,
         on_other_loss=on_other_loss,
         on_vacancy=on_vacancy,
+        resources=replace(EVALUATOR_RESOURCES, gpus=settings.gpus),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.graph_spec import GraphSpec
+from rlcore.group_member import GroupMember
 from rlcore.optim import all_finite
 from rlcore.policy_graph import Actor, GradientOutput, GraphConfig, PolicyGraph, Progress, Weights
 from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
@@ -38,7 +39,7 @@ from rlcore.seeding import seed_sequence
 _LIVES = 2
 
 
-class PolicyEvaluator:
+class PolicyEvaluator(GroupMember):
     """Samples with its policies in its environments, and computes gradients where it holds the policies' graphs.
 
     ::
@@ -51,6 +52,7 @@ class PolicyEvaluator:
     ``graph`` is the one policy, known as ``"default"``; ``policies`` is ``{policy_id: policy}``, with ``policy_of``
     (a mapping or a function from agent id to policy id) where there are several. ``config`` is the graph's (its
     ``Config`` or a plain mapping), used where a class is given. ``rng`` is a generator, a ``SeedSequence`` or a seed.
+    Graphs that are built here compute on ``devices``.
     """
 
     def __init__(
@@ -70,15 +72,17 @@ class PolicyEvaluator:
         observation_filter: type[ObservationFilter] = NoFilter,
         reward_filters: Mapping[str, RewardFilter] | None = None,
         check_observations: bool = True,
+        devices: Sequence[str] = ("cpu",),
         index: int = 0,
         on_episode: Callable[[Episode], None] | None = None,
     ) -> None:
         if (graph is None) == (policies is None):
             raise UserError("give a PolicyEvaluator either graph= or policies=")
+        super().__init__()
         self._lone = graph is not None
         sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
         self._collect = collect
-        self._check = check_observations
+        self._check, self._devices = check_observations, devices
         self._on_episode = on_episode
         self._seed = seed_sequence(rng)
         seeds = self._seed.spawn(2)
@@ -96,7 +100,7 @@ class PolicyEvaluator:
         self._specs: dict[str, GraphSpec] = dict(specs or {})
         self.policies: dict[str, PolicyGraph | Actor] = {}
         for (policy_id, source), seed in zip(sources.items(), seeds[1].spawn(len(sources)), strict=True):
-            policy, spec = policy_from(source, spaces[policy_id], config, seed, self.env)
+            policy, spec = policy_from(source, spaces[policy_id], config, seed, self.env, devices)
             self.policies[policy_id] = policy
             if policy.lookahead and policy.postprocess is None:
                 raise UserError(f"policy '{policy_id}' looks ahead, so its actor has to offer postprocess")
@@ -218,7 +222,7 @@ class PolicyEvaluator:
     def graph(self, policy_id: str) -> PolicyGraph:
         """The policy's graph, built from its spec when first needed; from then on it acts through its actor."""
         if policy_id not in self._graphs:
-            graph = self.graph_spec(policy_id).build()
+            graph = self.graph_spec(policy_id).build(self._devices)
             graph.set_weights(self._known_weights(policy_id, graph))
             self._graphs[policy_id] = graph
         return self._graphs[policy_id]
@@ -402,4 +406,5 @@ class PolicyEvaluator:
 
     def close(self) -> None:
         """Closes the environments; may be called twice."""
+        self.leave_groups()
         self.env.close()

@@ -18,6 +18,7 @@ from rlcore.columns import Columns
 from rlcore.errors import OptimizerError, UserError
 
 if TYPE_CHECKING:
+    from rlcore.collective import Collective
     from rlcore.model import BatchedModel
     from rlcore.optim import UpdateRule
 
@@ -126,6 +127,13 @@ class Pinned(Generic[Held]):
     rows: int
 
 
+def shares_of(units: int, devices: int) -> list[range]:
+    """Which units of a batch each of several devices holds: the first ones the first, equally many or one more."""
+    each, more = divmod(units, devices)
+    ends = [(i + 1) * each + min(i + 1, more) for i in range(devices)]
+    return [range(start, end) for start, end in zip([0, *ends], ends, strict=False)]
+
+
 class PolicyGraph(ABC):
     """One policy: how it acts, what it learns from, and how.
 
@@ -158,6 +166,8 @@ class PolicyGraph(ABC):
     minibatch_unit: Unit = ROW
     #: The utility that sets how much it explores, as a number or an array by slot; None where that is not to be set.
     exploration_utility: ClassVar[str | None] = None
+    #: By name, how the graph's framework lets evaluators average gradients among themselves; an option.
+    collectives: ClassVar[Mapping[str, type[Collective]]] = {}
     #: How the conformance kit is to try it: arguments of ``rlcore.testing.check_policy_graph``, such as ``config``.
     conformance: ClassVar[Mapping[str, Any]] = {}
 
@@ -228,7 +238,8 @@ class PolicyGraph(ABC):
         return batch
 
     def pin(self, batch: SampleBatch) -> Pinned[Any]:
-        """Puts the samples where learning needs them, once for many minibatches.
+        """Puts the samples where learning needs them, once for many minibatches; with several devices on each its
+        share of the units (:func:`shares_of`), which minibatches are drawn from evenly.
 
         A graph that overrides this is given what it returned in ``gradients`` and ``learn``, in place of the batch.
         """

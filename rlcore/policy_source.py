@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,12 +22,13 @@ def policy_from(
     config: GraphConfig | Mapping[str, Any] | None,
     seed: np.random.SeedSequence,
     env: BatchedEnv,
+    devices: Sequence[str],
 ) -> tuple[PolicyGraph | Actor, GraphSpec | None]:
-    """The policy that a source stands for, and the spec it came from."""
+    """The policy that a source stands for, on ``devices`` where it is built here, and the spec it came from."""
     if isinstance(source, type):
         given = config if isinstance(config, GraphConfig) else validate(source.Config, dict(config or {}))
         source = GraphSpec(source, *spaces, given, seed, env.model())
         source.announce()
     if isinstance(source, GraphSpec):
-        return source.build(), source
+        return source.build(devices), source
     return source, None

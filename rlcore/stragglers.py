@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.crew import Answer, Crew, Member
+from rlcore.crew import Answer, Crew, Member, Pending
 from rlcore.runtime.base import Ref
 
 if TYPE_CHECKING:
@@ -123,13 +123,17 @@ class StragglerCrew(Crew):
 
     def _take(self, ready: Sequence[Member], answers: dict[int, Answer]) -> None:
         due = {member: self._asked[member.index] for member in ready}
-        values, errors = self.gather({member: [*asked.told, asked.results[0]] for member, asked in due.items()})
-        for member, own in values.items():
+        pending = {
+            member: Pending(asked.since, [*asked.told, asked.results[0]], asked.results[1:])
+            for member, asked in due.items()
+        }
+        for member, one, outcome in self.outcomes(pending):
+            if isinstance(outcome, Exception):
+                self.replace(member, outcome)
+                continue
             asked = self._asked.pop(member.index)
             self.note_sample(member)
-            answers[member.index] = Answer(member.handle, own[-1], asked.results[1:], member.index, asked.late)
-        for member, error in errors.items():
-            self.replace(member, error)
+            answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index, asked.late)
 
     def _lacking(self, answers: Mapping[int, Answer], started: float) -> int:
         """How many samples more the round waits for."""
@@ -171,7 +175,7 @@ class StragglerCrew(Crew):
         now = self._runtime.now()
         for index in list(self._asked):
             if now >= self._time_out(index):
-                self.give_up(self._members[index], self._asked[index].since)
+                self.replace_late(self._members[index])
         self.tell_of_vacancies()
 
     def _vacate(self, member: Member) -> None:
@@ -205,10 +209,14 @@ class StragglerCrew(Crew):
 
     def begun_from(self) -> dict[int, Any]:
         """The states in which those were that have a sample in flight, when they were asked for it."""
-        values, errors = self.gather({self._members[i]: [asked.began_from] for i, asked in self._asked.items()})
-        for member, error in errors.items():
-            self.replace(member, error)
-        return {member.index: state for member, (state,) in values.items()}
+        now, states = self._runtime.now(), {}
+        asked = {self._members[i]: Pending(now, [asked.began_from]) for i, asked in self._asked.items()}
+        for member, _, outcome in self.outcomes(asked):
+            if isinstance(outcome, Exception):
+                self.replace(member, outcome)
+            else:
+                states[member.index] = outcome[0]
+        return states
 
 
 def _among(ref: Ref, refs: Sequence[Ref]) -> bool:

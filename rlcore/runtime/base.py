@@ -76,6 +76,13 @@ class Runtime(ABC):
         """A reference that is ready once a worker has what it asked for, and no longer waits for room."""
         return self.put(None)
 
+    def address(self, handle: Handle) -> Ref | None:
+        """A reference to the network address of a worker's machine, by which other workers reach it.
+
+        None for a worker that is no process of its own.
+        """
+        return None
+
     @abstractmethod
     def get(self, refs: Any) -> Any:
         """The value of a reference, or the list of values of a sequence of them.
@@ -114,6 +121,13 @@ class Runtime(ABC):
         Counts, too, may be references; it is not waited for any of them.
         A tree without a key, or with a count of 0 for it, takes no part in that key's average.
         """
+
+    def holding_up(self, ref: Ref) -> list[Handle]:
+        """The workers that a reference given by ``reduce`` waits for, and who wait for no other in turn.
+
+        None where it waits for nobody, or nothing is known of that.
+        """
+        return []
 
     @abstractmethod
     def close(self) -> None:

@@ -48,6 +48,17 @@ def average_counted(parts: Sequence[tuple[Tree, Counts]]) -> tuple[Tree, Counts]
     return mean, {key: sum(n.get(key, 0) for tree, n in parts if key in tree) for key in mean}
 
 
+def holding_up(ref: Any, ready: Callable[[Any], bool]) -> list[Any]:
+    """The handles of the workers that ``ref`` waits for and that wait for no other; ``[]`` where it is ready.
+
+    References to averages have the ``handle`` of the worker that makes them, and ``parts``: those that they are of.
+    """
+    if ready(ref):
+        return []
+    behind = [handle for part in ref.parts for handle in holding_up(part, ready)]
+    return list(dict.fromkeys(behind)) or [ref.handle]
+
+
 def in_tree(items: Sequence[Item], combine: Callable[[Sequence[Item]], Item]) -> Item:
     """Combines ``items`` by groups of ``FAN_IN``, the outcomes again, until one is left; a group of one is left alone.
 

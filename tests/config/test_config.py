@@ -49,6 +49,7 @@ SAMPLES: dict[str, Any] = {
     "evaluators.envs": 5,
     "evaluators.fragment": 7,
     "evaluators.episodes": 9,
+    "evaluators.gpus": 0.5,
     "evaluators.timeout_s": 12.5,
     "evaluators.sample_fraction": 0.8,
     "evaluators.sample_timeout_s": 2.5,

@@ -11,7 +11,7 @@ import pytest
 from support.faulty import HANG, LOSE, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
-from rlcore.crew import LOST, STARTING_S, TRIES
+from rlcore.crew import LOOK_S, LOST, STARTING_S, TRIES
 from rlcore.errors import ConfigError, EnvError, UserError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -227,3 +227,25 @@ def test_losses_are_counted_across_a_restart() -> None:
     # Lost before the first broadcast: the new ones have what the others went on from.
     assert batch.cuts["policy_version"].tolist() == [2] * batch.pieces
     assert {int(i) >> 54 for i in batch.cuts["eps_id"]} == {1, 2}
+
+
+@pytest.mark.parametrize("cause", [LOSE, ValueError("torn weights")])
+def test_who_fails_is_replaced_while_another_hangs(cause: Any) -> None:
+    one = Losing({(0, "sample_counted", 1): HANG, (1, "sample_counted", 1): cause}, timeout_s=100.0)
+    one.rounds(1)
+    told, before = one.losses, one.runtime.time
+    times: list[float] = []
+    one.set._crew._on_loss = lambda index, cause: (told.append((index, cause)), times.append(one.runtime.time))[0]
+    one.rounds(1)
+    assert [index for index, _ in told] == [1, 0]
+    assert times[0] <= before + LOOK_S and times[1] == before + 100.0
+
+
+def test_what_optimizers_call_is_settled_while_another_hangs() -> None:
+    one = Losing({(0, "get_weights", 0): HANG, (1, "get_weights", 0): LOSE}, timeout_s=100.0)
+    one.rounds(1)
+    began = one.runtime.time
+    times: list[float] = []
+    one.set._crew._on_loss = lambda index, cause: times.append(one.runtime.time - began)
+    assert one.set.settle([(handle, handle.submit("get_weights")) for handle in one.set.handles]) == [LOST, LOST]
+    assert times == [LOOK_S, 100.0]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.faulty import HANG, LOSE, FaultyRuntime, Plan
 
+from rlcore.crew import LOOK_S
 from rlcore.errors import WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -77,12 +78,12 @@ def test_without_losses_it_is_as_inline() -> None:
         ({(1, "apply_finite", 3): LOSE}, 12, ROWS),
         ({(2, "receive", 0): LOSE}, 12, 0),
         ({(2, "on_progress", 0): LOSE}, 12, ROWS),
-        ({(number, "gradients_apart", 3): LOSE for number in range(3)}, 3, 3 * ROWS),
+        ({(number, "gradients_apart", 3): LOSE for number in range(3)}, 12, 3 * ROWS),
         # One that takes the place of another is lost as well, when it catches up.
         ({(1, "gradients_apart", 3): LOSE, (3, "set_graph_states", 1): LOSE}, 12, ROWS),
     ],
 )
-def test_a_step_goes_on_without_those_that_are_lost(plan: Plan, updates: int, dropped: int) -> None:
+def test_a_step_goes_on_with_another_sample_where_one_is_lost(plan: Plan, updates: int, dropped: int) -> None:
     optimizer = allreduce(FaultyRuntime(plan))
     results = []
     for _ in range(3):
@@ -93,7 +94,9 @@ def test_a_step_goes_on_without_those_that_are_lost(plan: Plan, updates: int, dr
     assert [result.env_steps for result in results] == [3 * ROWS] * 3
     assert (results[0].updates, results[0].dropped_rows) == (updates, dropped)
     assert [(result.updates, result.dropped_rows) for result in results[1:]] == [(12, 0)] * 2
-    assert results[1].learnt_rows == 2 * 3 * ROWS
+    # The batch has the size that was asked for in every update.
+    assert [result.learnt_rows for result in results] == [2 * 3 * ROWS] * 3
+    assert optimizer.evaluators.env_steps == 3 * 3 * ROWS
 
 
 def test_an_average_that_is_lost_is_made_again_without_whom_it_was_lost_with() -> None:
@@ -113,7 +116,10 @@ def test_an_average_that_is_lost_is_made_again_without_whom_it_was_lost_with() -
     assert_replicas_are_equal(optimizer)
 
 
-def test_what_a_graph_raises_is_raised() -> None:
-    optimizer = allreduce(FaultyRuntime({(1, "gradients_apart", 3): ZeroDivisionError("in the loss")}))
+def test_what_a_graph_raises_ends_the_run_at_once_and_replaces_nobody() -> None:
+    broken = {(1, "gradients_apart", 3): ZeroDivisionError("in the loss"), (0, "gradients_apart", 3): HANG}
+    runtime = FaultyRuntime(broken)
+    optimizer = allreduce(runtime)
     with pytest.raises(ZeroDivisionError, match="in the loss"):
         optimizer.step()
+    assert len(runtime.spawned) == 3 and runtime.time <= LOOK_S

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.runs import two_agents
+from support.runs import Uneven, two_agents
 from support.workers import Counter
 
 from rlcore.evaluator_set import Round, SampleReader
@@ -15,7 +15,6 @@ from rlcore.runtime import reduction
 from rlcore.runtime.base import Handle, Runtime
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.reduction import average
-from rlcore.testing.environments import TwoAgentEnv
 from rlcore.trainer import Trainer
 
 RANKS = (1, 2, 3, 5, 8)
@@ -83,14 +82,6 @@ def test_on_ray_the_inner_nodes_are_the_workers_that_have_the_gradients(
     monkeypatch.setattr(RayHandle, "average", noting)
     assert set(given(ray_runtime, workers, count)) == {"a", "b"}
     assert asked == who
-
-
-class Uneven(TwoAgentEnv):
-    """In environments with an odd seed the right agent joins with the last step of an episode only."""
-
-    def reset(self, seed: int | None) -> None:
-        self._start = np.array([0, 7 if (seed or 0) % 2 else 0])
-        super().reset(seed)
 
 
 def trained(patch: pytest.MonkeyPatch, evaluators: int, runtime: str) -> tuple[Any, set[tuple[str, ...]]]:

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from rlcore.config_text import nested
+from rlcore.testing.environments import TwoAgentEnv
+
+
+class Uneven(TwoAgentEnv):
+    """In environments with an odd seed the right agent joins with the last step of an episode only."""
+
+    def reset(self, seed: int | None) -> None:
+        self._start = np.array([0, 7 if (seed or 0) % 2 else 0])
+        super().reset(seed)
 
 
 def linear(changes: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 from rlcore.errors import NonFiniteError, OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import GradientOutput, PolicyGraph
+from rlcore.policy_graph import GradientOutput, PolicyGraph, shares_of
 from rlcore.policy_optimizer import PolicyOptimizer, step_together
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.snapshot import snapshot
@@ -235,6 +235,19 @@ def test_minibatches_cover_every_unit_once() -> None:
     parts = portions(7, 3, rng)
     assert [len(part) for part in parts] == [3, 2, 2]
     assert sorted(np.concatenate(parts).tolist()) == list(range(7))
+
+
+@pytest.mark.parametrize("devices", [2, 3])
+@pytest.mark.parametrize("count", [1, 2, 64, 65])
+def test_every_device_has_its_part_of_every_minibatch(devices: int, count: int) -> None:
+    chunks = list(shuffled(np.ones(count, np.int64), 8, np.random.default_rng(0), devices))
+    assert sorted(np.concatenate(chunks).tolist()) == list(range(count))
+    assert [len(chunk) for chunk in chunks[:-1]] == [8] * (len(chunks) - 1)
+    for chunk in chunks:
+        parts = [sum(unit in share for unit in chunk.tolist()) for share in shares_of(count, devices)]
+        assert count == 1 or max(parts) - min(parts) <= 1
+    again = np.concatenate(list(shuffled(np.ones(count, np.int64), 8, np.random.default_rng(1), devices)))
+    assert count < 8 or again.tolist() != np.concatenate(chunks).tolist()
 
 
 def test_minibatches_of_pieces_are_whole_and_have_about_as_many_rows() -> None:

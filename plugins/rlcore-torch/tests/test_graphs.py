@@ -18,7 +18,7 @@ from rlcore.errors import NonFiniteError, SpaceError, UserError
 from rlcore.graph_spec import GraphSpec
 from rlcore.optim import clip_by_global_norm, clip_factor
 from rlcore.policy_graph import PolicyGraph
-from rlcore_torch import A3C, PPO, PolicyGradient, devices
+from rlcore_torch import A3C, PPO, PolicyGradient, devices, twin_mlp
 
 Build = Callable[..., Any]
 Sample = Callable[..., SampleBatch]
@@ -296,8 +296,9 @@ def test_two_devices_learn_like_one(build: Build, sample: Sample, graph: type[Po
     batch = one.postprocess(sample(one))
     first, second = one.pin(batch), two.pin(batch)
     rng = np.random.default_rng(0)
-    for size in (33, 64, 1, 2, 33):
-        units = rng.permutation(64)[:size]
+    for size in (33, 64, 1, 2, 33, 32, -16):
+        # The last of them are all on the second device.
+        units = rng.permutation(64)[:size] if size != -16 else np.arange(40, 56)
         ours, theirs = one.learn(first, units), two.learn(second, units)
         assert ours.stats.keys() == theirs.stats.keys()
         for name, number in ours.stats.items():
@@ -305,6 +306,31 @@ def test_two_devices_learn_like_one(build: Build, sample: Sample, graph: type[Po
     one.learn(first)
     two.learn(second)
     same_weights(one, two, 1e-6)
+
+
+def test_B146_each_device_holds_its_share_of_the_samples_alone(build: Build, sample: Sample) -> None:
+    one, three = build(PPO), build(PPO, devices=("cpu", "cpu", "cpu"))
+    batch = one.postprocess(sample(one))
+    (whole,), shares = one.pin(batch).held.columns, three.pin(batch).held.columns
+    for name, column in whole.items():
+        assert [len(share[name]) for share in shares] == [22, 21, 21]
+        assert torch.equal(torch.cat([share[name] for share in shares]), column)
+
+
+@each_graph
+@each_space
+def test_rows_that_are_computed_some_at_a_time_give_what_all_at_once_do(
+    build: Build, sample: Sample, graph: type[PolicyGraph], space: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    action_space, settings = SPACES[space]
+    one = build(graph, action_space, **settings)
+    monkeypatch.setattr(twin_mlp, "_NUMBERS_AT_ONCE", 64 * 30)
+    other = build(graph, action_space, **settings)
+    batch = one.postprocess(sample(one))
+    for units in (None, np.arange(31), np.arange(30)):
+        ours, theirs = one.learn(batch, units), other.learn(batch, units)
+        assert theirs.stats == pytest.approx(ours.stats, rel=1e-4, abs=1e-6)
+    same_weights(one, other, 1e-6)
 
 
 def test_B123_gradients_are_averaged_over_samples(build: Build, sample: Sample) -> None:

@@ -140,7 +140,14 @@ def test_B127_the_shorter_of_two_pieces_stops_at_its_own_end() -> None:
 
 @pytest.mark.parametrize(
     ("units", "expected"),
-    [(None, [[0, 1], [2]]), ([2, 0], [[2], [0]]), ([1], [[1]]), ([], []), ([2, 1, 0], [[2, 1], [0]])],
+    [
+        (None, [[0, 1], [2]]),
+        ([2, 0], [[0], [2]]),
+        ([1], [[1], []]),
+        ([2], [[], [2]]),
+        ([], [[], []]),
+        ([2, 1, 0], [[1, 0], [2]]),
+    ],
 )
 def test_pieces_are_shared_out_whole(units: Any, expected: list[list[int]]) -> None:
     batch = pieces_of([2, 1, 3])
@@ -151,5 +158,7 @@ def test_pieces_are_shared_out_whole(units: Any, expected: list[list[int]]) -> N
         sorted(row for piece in share for row in rows[piece]) for share in expected
     ]
     for minibatch, share in zip(minibatches, expected, strict=True):
+        if not share:
+            continue
         order = sorted(share, key=lambda piece: -len(rows[piece]))
         assert (state_of(minibatch)[0].numpy() == batch.cuts["state_in.0"][order]).all()

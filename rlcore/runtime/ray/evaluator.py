@@ -26,7 +26,7 @@ def remote_evaluator(evaluator: type[PolicyEvaluator], arguments: Mapping[str, A
     # A wrong name is an error here and not in the worker.
     inspect.signature(evaluator).bind(**arguments)
     session.stay()
-    actor_class = _actor_class(evaluator)  # type: ignore[arg-type]  # classes are hashable
+    actor_class = _actor_class(evaluator)
     return actor_class.remote(program(), packed(dict(arguments), f"a {evaluator.__name__}"))
 
 

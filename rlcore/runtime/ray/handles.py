@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
@@ -18,10 +18,11 @@ from rlcore.runtime.sending import explain
 
 @dataclass(frozen=True, eq=False)
 class RayRef:
-    """The outcome of a call on ``handle``, or (None) of a put, wherever it is."""
+    """The outcome of a call on ``handle``, or (None) of a put, wherever it is; ``parts``: what it is the average of."""
 
     object_ref: Any
     handle: RayHandle | None = None
+    parts: tuple[AnyRef, ...] = ()
 
 
 #: ``InlineRef`` is what is settled in this process already: a local worker's results, and calls that could not be sent.
@@ -61,11 +62,16 @@ class RayHandle:
         """Sends the call; see :class:`rlcore.runtime.base.Handle`."""
         return self._send("call", (method, returns, *args), returns)
 
+    def address(self) -> AnyRef:
+        """A reference to the address of the actor's node."""
+        ref: AnyRef = self._send("address", (), returns=1)
+        return ref
+
     def average(self, parts: Sequence[Counted]) -> tuple[AnyRef, AnyRef]:
         """References to the average of trees with their counts, and to its counts."""
         trees, counts = [tree for tree, _ in parts], [count for _, count in parts]
         mean, total = self._send("average", (len(parts), *trees, *counts), returns=2)
-        return mean, total
+        return (replace(mean, parts=tuple(trees)) if isinstance(mean, RayRef) else mean), total
 
     def _send(self, kind: str, args: Sequence[Any], returns: int) -> Any:
         try:

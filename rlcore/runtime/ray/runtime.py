@@ -16,7 +16,7 @@ from rlcore.runtime.ray import session
 from rlcore.runtime.ray.handles import AnyRef, Counted, LocalHandle, RayHandle, RayRef, fetch, put
 from rlcore.runtime.ray.session import RayConfig
 from rlcore.runtime.ray.worker import ACTOR
-from rlcore.runtime.reduction import average_counted, in_tree
+from rlcore.runtime.reduction import average_counted, holding_up, in_tree
 from rlcore.runtime.sending import name_of, packed, program
 
 #: Seconds that workers get at the end to close what they have open.
@@ -77,6 +77,9 @@ class RayRuntime(Runtime):
 
     def local(self, worker: Any) -> Handle:
         return LocalHandle(worker)
+
+    def address(self, handle: Handle) -> AnyRef | None:
+        return handle.address() if isinstance(handle, RayHandle) else None
 
     def kill(self, handle: Handle) -> None:
         if isinstance(handle, LocalHandle):
@@ -139,6 +142,9 @@ class RayRuntime(Runtime):
         except Exception as error:  # raised as itself by whoever gets the reference
             failed = InlineRef(error=error)
             return failed, failed
+
+    def holding_up(self, ref: AnyRef) -> list[Handle]:
+        return holding_up(ref, lambda one: bool(self.wait([one], 1, 0.0)[0]))
 
     # -- itself
 

@@ -55,6 +55,11 @@ class Worker:
         mean, total = self._reporting(lambda: average_counted(list(zip(parts[:count], parts[count:], strict=True))))
         return crossing(mean), crossing(total)
 
+    def address(self) -> str:
+        """That of the node, as the others of the cluster know it."""
+        found: str = ray.util.get_node_ip_address()
+        return found
+
     def end(self) -> None:
         """Lets the object close what it has open, if it can."""
         if hasattr(self._object, "close"):

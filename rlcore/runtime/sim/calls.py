@@ -32,6 +32,8 @@ class SimRef:
     def __init__(self, handle: object = None) -> None:
         #: The worker that was called, where it was one.
         self.handle = handle
+        #: What it is the average of, where it is one.
+        self.parts: tuple[SimRef, ...] = ()
         self.settled = False
         self.error: BaseException | None = None
         self.crossed: Crossed | None = None

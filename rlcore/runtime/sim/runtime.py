@@ -7,7 +7,7 @@ from typing import Any
 
 from rlcore.errors import ConfigError, RlcoreError, WorkerLost
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime, RuntimeConfig
-from rlcore.runtime.reduction import average_counted, in_tree
+from rlcore.runtime.reduction import average_counted, holding_up, in_tree
 from rlcore.runtime.sim.calls import Crossed, SimRef, parts_of
 from rlcore.runtime.sim.chance import Chance
 from rlcore.runtime.sim.cluster import Cluster, SimHandle, cluster_of
@@ -107,6 +107,7 @@ class SimRuntime(Runtime):
         trees, given = [tree for tree, _ in parts], [count for _, count in parts]
         if workers:
             mean, total = workers[0].send("average", lambda _, values: _averaged(values), [*trees, *given], 2)
+            mean.parts = tuple(trees)
             return mean, total
         try:
             found = [self.get(count) if isinstance(count, SimRef) else count for count in given]
@@ -115,6 +116,9 @@ class SimRuntime(Runtime):
         except Exception as error:  # raised as itself by whoever gets the reference
             failed = self._cluster.failed(error)
             return failed, failed
+
+    def holding_up(self, ref: SimRef) -> list[Handle]:
+        return holding_up(ref, lambda one: bool(self.wait([one], 1, 0.0)[0]))
 
     # -- itself
 

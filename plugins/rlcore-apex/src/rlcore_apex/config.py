@@ -29,8 +29,8 @@ class ApexConfig(OptimizerConfig):
     prioritized: PrioritizedConfig = PrioritizedConfig()
     #: How many replay actors share the memory.
     replay_actors: int = Field(default=1, ge=1)
-    #: Samples that are asked for ahead of each evaluator; minibatches drawn ahead from each replay actor; minibatches on
-    #: their way to the learner and before it, in all.
+    #: Samples asked for ahead of each evaluator; minibatches drawn ahead from each replay actor; minibatches on their way
+    #: to the learner and before it, in all.
     samples_ahead: int = Field(default=2, ge=1)
     draws_ahead: int = Field(default=4, ge=1)
     learner_queue: int = Field(default=16, ge=1)

@@ -29,7 +29,7 @@ class MultiGPUConfig(OptimizerConfig):
     minibatch_size: int = Field(0, ge=0)
     #: Of one batch at the least: rounds are sampled until there are as many. 0 is one round.
     train_batch_size: int = Field(0, ge=0)
-    #: Where the learner lives; several devices share each minibatch.
+    #: Where the learner lives; each of several devices holds its share of the samples, and of every minibatch.
     devices: tuple[str, ...] = ("cpu",)
     seed: int = 0
 
@@ -64,7 +64,7 @@ class MultiGPU(PolicyOptimizer):
             rows = self.learner.graphs[policy_id].minibatch_unit.rows(own)
             stop = False
             for _ in range(self.config.epochs):
-                for units in shuffled(rows, self.config.minibatch_size, self._rng):
+                for units in shuffled(rows, self.config.minibatch_size, self._rng, len(self.config.devices)):
                     output = self.learner.learn({policy_id: pinned[policy_id]}, {policy_id: units})[policy_id]
                     stats.add(policy_id, output.stats)
                     updates, learnt_rows, stop = updates + 1, learnt_rows + (output.rows or 0), output.stop

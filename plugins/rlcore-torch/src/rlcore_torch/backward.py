@@ -41,11 +41,17 @@ class Backward(NamedTuple):
 
 
 class BackwardPass:
-    """Differentiates the loss at ``replicas`` of one set of parameters, one for each device."""
+    """Differentiates the loss at ``replicas`` of one set of parameters, one for each device.
 
-    def __init__(self, replicas: Sequence[FlatParameters], differentiate: Differentiate) -> None:
+    On CPUs no more than ``rows_at_once`` are gone through together, where that is given: of losses without numbers by row.
+    """
+
+    def __init__(
+        self, replicas: Sequence[FlatParameters], differentiate: Differentiate, rows_at_once: int | None = None
+    ) -> None:
         self.differentiate = differentiate
         self._replicas = replicas
+        self._rows_at_once = rows_at_once
         self._constants = Constants()
 
     def __call__(
@@ -56,15 +62,19 @@ class BackwardPass:
         ``minibatches`` are the shares of one minibatch by device, one row at least in all; ``coefficients`` are those
         of the terms, in their order, ``scalars`` the numbers that the loss reads beside the columns.
         """
-        rows = sum(len(minibatch[ACTIONS]) for minibatch in minibatches)
+        counts = [len(minibatch[ACTIONS]) for minibatch in minibatches]
+        rows, gradients = sum(counts), self._replicas[0].gradients
+        if not counts[0]:
+            gradients.zero_()
+        # All of them are asked before any is waited for.
         totals = [
-            self._share(replica, minibatch, coefficients, scalars, rows)
-            for replica, minibatch in zip(self._replicas, minibatches, strict=False)
+            self._share(replica, minibatch, coefficients, scalars, rows) if count else None
+            for replica, minibatch, count in zip(self._replicas, minibatches, counts, strict=True)
         ]
-        first, terms = self._replicas[0], len(coefficients)
-        for replica in self._replicas[1 : len(totals)]:
-            first.gradients.add_(replica.gradients.to(first.gradients.device))
-        arrays = [share.cpu().numpy() for share in totals]
+        for replica, count in zip(self._replicas[1:], counts[1:], strict=True):
+            if count:
+                gradients.add_(replica.gradients.to(gradients.device))
+        arrays, terms = [share.cpu().numpy() for share in totals if share is not None], len(coefficients)
         summed = arrays[0][:terms] if len(arrays) == 1 else np.add.reduce([array[:terms] for array in arrays])
         found = self._found(coefficients, summed.tolist(), rows)
         if len(arrays[0]) == terms:
@@ -82,14 +92,25 @@ class BackwardPass:
         """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``; gives the terms' totals."""
         device = replica.values.device
         in_loss = [coefficient.loss for coefficient in coefficients.values()]
-        totals, gradients = self.differentiate(
-            replica.leaves,
-            {**minibatch, **self._constants.scalars(scalars, device)},
-            self._constants.vector(in_loss, rows, device),
-            tuple([coefficient != 0.0 for coefficient in in_loss]),
-        )
+        constants = self._constants.scalars(scalars, device)
+        weights = self._constants.vector(in_loss, rows, device)
+        counts = tuple([coefficient != 0.0 for coefficient in in_loss])
+        first, *others = self._portions(minibatch, device)
+        totals, gradients = self.differentiate(replica.leaves, {**first, **constants}, weights, counts)
         replica.set_gradients(gradients)
+        for portion in others:
+            more, gradients = self.differentiate(replica.leaves, {**portion, **constants}, weights, counts)
+            replica.add_gradients(gradients)
+            totals = totals + more
         return totals
+
+    def _portions(self, minibatch: Minibatch, device: torch.device) -> list[Minibatch]:
+        """The rows that are computed at once."""
+        rows, limit = len(minibatch[ACTIONS]), self._rows_at_once
+        if limit is None or rows <= limit or device.type != "cpu":
+            return [minibatch]
+        portions = zip(*(column.chunk(-(-rows // limit)) for column in minibatch.values()), strict=True)
+        return [dict(zip(minibatch, columns, strict=True)) for columns in portions]
 
     def _found(self, coefficients: Mapping[str, Coefficient], totals: list[float], rows: int) -> Backward:
         stats = {"loss": 0.0}

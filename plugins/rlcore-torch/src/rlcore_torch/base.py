@@ -57,8 +57,8 @@ class TorchGraph(PolicyGraph):
     """Learns: a loss of named terms is differentiated at the parameters, which an update rule moves.
 
     Subclasses make their networks, then call ``_begin``. With several devices each has a replica of the parameters and
-    a share of every minibatch; gradients are added up on the first device, which updates the parameters and hands them
-    to the others.
+    holds its share of the samples; gradients are added up on the first device, which updates the parameters and hands
+    them to the others.
     """
 
     config: Any  # a LearningConfig, and more
@@ -79,7 +79,12 @@ class TorchGraph(PolicyGraph):
         self._devices = torch_devices(devices)
 
     def _begin(
-        self, layout: Sequence[Leaf], *, constant: frozenset[str] = frozenset(), recordable: bool = False
+        self,
+        layout: Sequence[Leaf],
+        *,
+        constant: frozenset[str] = frozenset(),
+        recordable: bool = False,
+        rows_at_once: int | None = None,
     ) -> None:
         """Makes the parameters, zeros until ``_load`` is called; those named ``constant`` are not trained."""
         self._replicas = [FlatParameters(layout, device) for device in self._devices]
@@ -91,7 +96,7 @@ class TorchGraph(PolicyGraph):
         }
         self._names = frozenset(self._shapes)
         self._trainable = self._names - constant
-        self._backward_pass = BackwardPass(self._replicas, self._differentiator(recordable))
+        self._backward_pass = BackwardPass(self._replicas, self._differentiator(recordable), rows_at_once)
         self._optimizer = self._make_optimizer()
 
     def _differentiator(self, recordable: bool) -> Differentiate:
@@ -165,7 +170,10 @@ class TorchGraph(PolicyGraph):
         if not any(len(minibatch[ACTIONS]) for minibatch in minibatches):
             raise UserError("there is no sample to learn from")
         self.prepare(minibatches)
-        return self._backward_pass(minibatches, self.coefficients(), self.scalars())
+        found = self._backward_pass(minibatches, self.coefficients(), self.scalars())
+        if found.by_row is None or units is None:
+            return found
+        return found._replace(by_row=pinned.held.in_order(found.by_row, units))
 
     def _make_optimizer(self) -> FlatOptimizer:
         return optimizer_for(self.update_rule(), self._parameters)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -14,10 +14,10 @@ from torch import Tensor
 Minibatch = dict[str, Tensor]
 
 
-def pin_columns(columns: Mapping[str, NDArray[Any]], devices: Sequence[torch.device]) -> list[Minibatch]:
-    """Copies of ``columns`` on each device; vectors ``[n]`` become columns ``[n, 1]``."""
+def pin_columns(columns: Mapping[str, NDArray[Any]], device: torch.device) -> Minibatch:
+    """Copies of ``columns`` on a device; vectors ``[n]`` become columns ``[n, 1]``."""
     shaped = {name: array[:, None] if array.ndim == 1 else array for name, array in columns.items()}
-    return [{name: copied(array, device) for name, array in shaped.items()} for device in devices]
+    return {name: copied(array, device) for name, array in shaped.items()}
 
 
 def copied(array: NDArray[Any], device: torch.device) -> Tensor:
@@ -33,16 +33,9 @@ def shown(array: NDArray[Any], device: torch.device) -> Tensor:
     return copied(array, device)
 
 
-def select(pinned: Sequence[Minibatch], units: NDArray[np.int64] | None) -> list[Minibatch]:
-    """The rows ``units`` (all where None), split evenly over the devices; devices left without a row are left out."""
+def select(columns: Minibatch, units: NDArray[np.int64] | None) -> Minibatch:
+    """The rows ``units``; all of them, and no copy, where None."""
     if units is None:
-        if len(pinned) == 1:
-            return [pinned[0]]
-        units = np.arange(len(next(iter(pinned[0].values()))))
+        return columns
     index = torch.from_numpy(units if units.flags.writeable else units.copy())
-    shares = [index] if len(pinned) == 1 else index.tensor_split(len(pinned))
-    return [
-        {name: column.index_select(0, share.to(column.device)) for name, column in columns.items()}
-        for columns, share in zip(pinned, shares, strict=True)
-        if len(share)
-    ]
+    return {name: column.index_select(0, index.to(column.device)) for name, column in columns.items()}

@@ -6,7 +6,7 @@ What they differ in is the loss and rho.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
@@ -19,6 +19,7 @@ from torch import Tensor
 from rlcore.acting import ActorCriticActor, Architecture, remarks_on, remarks_on_encoders
 from rlcore.acting.actor import Postprocess
 from rlcore.batch import SampleBatch
+from rlcore.collective import Collective
 from rlcore.columns import Columns
 from rlcore.errors import UserError
 from rlcore.model import BatchedModel
@@ -38,6 +39,7 @@ from rlcore.policy_graph import (
 )
 from rlcore_torch.actions import Actions
 from rlcore_torch.base import LearningConfig, TorchGraph
+from rlcore_torch.collectives import Gloo, Nccl
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
 from rlcore_torch.forward import Forward
@@ -65,6 +67,7 @@ class TorchPolicyGraph(TorchGraph):
     """
 
     Config: ClassVar[type[GraphConfig]] = TorchConfig
+    collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
     has_value: ClassVar[bool] = True
     config: TorchConfig
 
@@ -87,7 +90,12 @@ class TorchPolicyGraph(TorchGraph):
             observation_space, action_space, own.model, squash=squash, value=self.has_value, rng=rng
         )
         self.minibatch_unit: Unit = PIECE if self._model.recurrent else ROW
-        self._begin(self._model.layout, constant=self._model.constant, recordable=self._model.recordable)
+        self._begin(
+            self._model.layout,
+            constant=self._model.constant,
+            recordable=self._model.recordable,
+            rows_at_once=self._model.rows_at_once,
+        )
         self._forward = Forward(self._model, own.model.precision)
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
         self._load(self._model.init(rng, own.initial_log_std))
@@ -179,7 +187,7 @@ class TorchPolicyGraph(TorchGraph):
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the columns that the loss reads, on every device."""
+        """Copies of the columns that the loss reads, a share of the units on each device."""
         columns = {name: batch[name] for name in self.loss_columns()}
         columns |= self._model.columns(batch.obs)
         columns |= self._actions.columns(batch)

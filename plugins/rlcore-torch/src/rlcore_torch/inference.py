@@ -84,7 +84,7 @@ class Inference:
         compute: Callable[[Heads, Minibatch], Tensor | None],
     ) -> NDArray[np.float32]:
         """What ``compute`` finds for each row, ``[n, 1]``, as ``[N]`` in the batch's order."""
-        (inputs,) = pin_columns({**self._model.columns(batch.obs), **columns}, [self._device])
+        inputs = pin_columns({**self._model.columns(batch.obs), **columns}, self._device)
         if not self._model.recurrent:
             return _column(compute(self._forward(self._parameters.leaves, inputs), inputs))
         packed = packing(batch, np.arange(batch.pieces))

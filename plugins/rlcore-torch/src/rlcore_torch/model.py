@@ -39,6 +39,9 @@ class Model(ABC):
     values_while_acting: bool = False
     #: Whether its operations, backward included, may be noted down and repeated (:mod:`rlcore_torch.recording`).
     recordable: bool = False
+    #: How many rows are computed at once on a CPU, which forgets the results in between otherwise; None: all of them.
+    #: Only where no row matters to another.
+    rows_at_once: int | None = None
 
     @abstractmethod
     def init(self, rng: np.random.Generator, log_std: float) -> Weights:

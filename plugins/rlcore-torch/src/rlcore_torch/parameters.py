@@ -72,6 +72,10 @@ class FlatParameters:
         """Copies gradients by leaf into ``gradients``."""
         torch.cat([gradient.reshape(-1) for gradient in gradients], out=self.gradients)
 
+    def add_gradients(self, gradients: Sequence[Tensor]) -> None:
+        """Adds gradients by leaf to ``gradients``."""
+        self.gradients.add_(torch.cat([gradient.reshape(-1) for gradient in gradients]))
+
     def named(self, flat: Tensor) -> dict[str, Tensor]:
         """Views of ``flat [P]`` by canonical name: the weights, their gradients, an optimizer's moments."""
         views: dict[str, Tensor] = {}

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from rlcore.batch import ACTIONS, DISCOUNTS, LENGTH, REWARDS, START, STEPS, WEIGHTS, SampleBatch, T, ranges
 from rlcore.columns import Columns
-from rlcore_torch.columns import Minibatch
+from rlcore_torch.columns import Minibatch, pin_columns
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import pack, packing
 
@@ -55,7 +55,9 @@ class SequenceSamples(Samples):
     ) -> None:
         """``observed`` are the columns of ``extended`` observations, ``masks`` further columns ``[N, ...]``; ``batch``
         has the columns of ``returns.n_step``."""
-        super().__init__(observed, devices)
+        super().__init__(batch.pieces, devices)
+        # A row that is learnt from may need those before it: every device holds all of them.
+        self.columns = [pin_columns(observed, device) for device in devices]
         names = [name for name in (REWARDS, DISCOUNTS, WEIGHTS) if name in batch]
         columns = {name: np.asarray(batch[name], np.float32)[:, None] for name in names} | dict(masks)
         columns[ACTIONS] = np.asarray(batch[ACTIONS], np.int64)[:, None]
@@ -74,10 +76,13 @@ class SequenceSamples(Samples):
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
         shares = np.array_split(self._pieces(units), len(self.columns))
         return [
-            self._minibatch(columns, rows, share)
+            self._minibatch(columns, rows, share) if len(share) else {name: column[:0] for name, column in rows.items()}
             for columns, rows, share in zip(self.columns, self._rows, shares, strict=True)
-            if len(share)
         ]
+
+    def in_order(self, by_row: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
+        """They are: each device has had the next of the units."""
+        return by_row
 
     def _pieces(self, units: NDArray[np.int64] | None) -> NDArray[np.int64]:
         return np.arange(self._extended.pieces) if units is None else np.asarray(units, np.int64)

@@ -1,4 +1,4 @@
-"""Samples pinned on the devices of a graph, and the minibatches that are selected from them."""
+"""Samples pinned on the devices of a graph, a share on each, and the minibatches that are selected from them."""
 
 from __future__ import annotations
 
@@ -11,26 +11,53 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.batch import SampleBatch
+from rlcore.policy_graph import shares_of
 from rlcore_torch.columns import Minibatch, pin_columns, select
 from rlcore_torch.sequences import pack, packing
 
 
 class Samples(ABC):
-    """Columns by row, on each of several devices."""
+    """Columns by row. Each of several devices holds its share of the units and no other: those of ``shares_of``."""
 
-    def __init__(self, columns: Mapping[str, NDArray[Any]], devices: Sequence[torch.device]) -> None:
-        self.columns: list[Minibatch] = pin_columns(columns, devices)
+    def __init__(self, units: int, devices: Sequence[torch.device]) -> None:
+        self._shares = shares_of(units, len(devices))
+        self.columns: list[Minibatch] = []
 
     @abstractmethod
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
-        """A minibatch of ``units`` (all where None) as a share for each device; those without a row are left out."""
+        """For each device those of ``units`` (all where None) that it holds, maybe none, in the order given."""
+
+    def in_order(self, by_row: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Numbers by row of ``minibatches(units)``, one device after the other, in the order of ``units`` (rows)."""
+        if len(self._shares) == 1:
+            return by_row
+        owner = np.searchsorted([share.stop for share in self._shares], units, side="right")
+        ordered = np.empty_like(by_row)
+        ordered[np.argsort(owner, kind="stable")] = by_row
+        return ordered
+
+    def _by_device(self, units: NDArray[np.int64] | None) -> list[NDArray[np.int64] | None]:
+        """Indexes among the units of each device; None for all."""
+        if units is None:
+            return [None] * len(self._shares)
+        if len(self._shares) == 1:
+            return [units]
+        owner = np.searchsorted([share.stop for share in self._shares], units, side="right")
+        return [units[owner == i] - share.start for i, share in enumerate(self._shares)]
 
 
 class RowSamples(Samples):
     """Units are rows."""
 
+    def __init__(self, columns: Mapping[str, NDArray[Any]], devices: Sequence[torch.device]) -> None:
+        super().__init__(len(next(iter(columns.values()))), devices)
+        self.columns = [
+            pin_columns({name: column[share.start : share.stop] for name, column in columns.items()}, device)
+            for share, device in zip(self._shares, devices, strict=True)
+        ]
+
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
-        return select(self.columns, units)
+        return [select(columns, own) for columns, own in zip(self.columns, self._by_device(units), strict=True)]
 
 
 class PieceSamples(Samples):
@@ -39,16 +66,21 @@ class PieceSamples(Samples):
     def __init__(
         self, columns: Mapping[str, NDArray[Any]], devices: Sequence[torch.device], batch: SampleBatch
     ) -> None:
-        super().__init__(columns, devices)
+        super().__init__(batch.pieces, devices)
+        whole = SampleBatch({**columns}, batch.cuts)
+        parts = [whole] if len(devices) == 1 else [whole.take_pieces(share) for share in self._shares]
+        self.columns = [pin_columns(part.rows, device) for part, device in zip(parts, devices, strict=True)]
         # The cuts alone: nothing else of the batch is read again.
-        self._cuts = SampleBatch({"rows": np.empty(len(batch))}, batch.cuts)
+        self._cuts = [SampleBatch({"rows": np.empty(len(part))}, part.cuts) for part in parts]
 
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
-        pieces = np.arange(self._cuts.pieces) if units is None else np.asarray(units, np.int64)
-        shares = np.array_split(pieces, len(self.columns))
-        state = self._cuts.state_in()
         return [
-            pack(columns, packing(self._cuts, share), state)
-            for columns, share in zip(self.columns, shares, strict=True)
-            if len(share)
+            self._packed(columns, cuts, np.arange(cuts.pieces) if own is None else np.asarray(own, np.int64))
+            for columns, cuts, own in zip(self.columns, self._cuts, self._by_device(units), strict=True)
         ]
+
+    @staticmethod
+    def _packed(columns: Minibatch, cuts: SampleBatch, pieces: NDArray[np.int64]) -> Minibatch:
+        if not len(pieces):
+            return {name: column[:0] for name, column in columns.items()}
+        return pack(columns, packing(cuts, pieces), cuts.state_in())

@@ -21,6 +21,10 @@ from rlcore_torch.parameters import Leaf
 
 _MINUS_ONE = torch.tensor(-1.0)
 
+#: Numbers of a layer that are computed at once on a CPU, 2 MB of each network: by some dozen tensors of that size a
+#: backward pass is through while they are in its caches. With larger ones it takes a third longer.
+_NUMBERS_AT_ONCE = 1 << 19
+
 
 class TwinMLP(Model):
     """A policy network and, with ``value``, a value network beside it that shares nothing with it but its shape.
@@ -39,6 +43,7 @@ class TwinMLP(Model):
         self.hidden = len(architecture.hidden)
         self.activation = architecture.activation
         self.has_log_std = bool(architecture.free)
+        self.rows_at_once = max(1, _NUMBERS_AT_ONCE // max(architecture.hidden, default=1))
         self._architecture = architecture
         self._flatten = FlatObs(observation_space, model.scale)
         self.layout = self._layout(architecture.shapes())
