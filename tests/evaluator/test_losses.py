@@ -11,7 +11,7 @@ import pytest
 from support.faulty import HANG, LOSE, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
-from rlcore.crew import LOOK_S, LOST, STARTING_S, TRIES
+from rlcore.crew import LOOK_S, LOST, STARTING_S, TRIES, Watch
 from rlcore.errors import ConfigError, EnvError, UserError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -235,7 +235,12 @@ def test_who_fails_is_replaced_while_another_hangs(cause: Any) -> None:
     one.rounds(1)
     told, before = one.losses, one.runtime.time
     times: list[float] = []
-    one.set._crew._on_loss = lambda index, cause: (told.append((index, cause)), times.append(one.runtime.time))[0]
+
+    def lost(index: int, cause: str) -> None:
+        told.append((index, cause))
+        times.append(one.runtime.time)
+
+    one.set._crew._watch = Watch(lost, lambda places, size: None)
     one.rounds(1)
     assert [index for index, _ in told] == [1, 0]
     assert times[0] <= before + LOOK_S and times[1] == before + 100.0

@@ -29,7 +29,7 @@ class ApexConfig(OptimizerConfig):
     prioritized: PrioritizedConfig = PrioritizedConfig()
     #: How many replay actors share the memory.
     replay_actors: int = Field(default=1, ge=1)
-    #: Samples asked for ahead of each evaluator; minibatches drawn ahead from each replay actor; minibatches on their way
+    #: Samples asked for ahead of each evaluator; minibatches drawn ahead from each replay actor; and those on their way
     #: to the learner and before it, in all.
     samples_ahead: int = Field(default=2, ge=1)
     draws_ahead: int = Field(default=4, ge=1)

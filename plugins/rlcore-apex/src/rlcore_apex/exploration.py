@@ -13,7 +13,7 @@ from rlcore_apex.config import LadderConfig
 
 
 def ladder(count: int, base: float, exponent: float) -> NDArray[np.float64]:
-    """``base ** (1 + exponent * i / (count - 1))`` for ``i`` of ``count``, float64 ``[count]``: the first is the highest.
+    """``base ** (1 + exponent * i / (count - 1))`` for ``i`` of ``count``, float64 ``[count]``, the highest first.
 
     Of one alone it is ``base``.
     """
