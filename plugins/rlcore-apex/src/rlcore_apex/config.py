@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from pydantic import Field
-from rlcore_replay import PrioritizedConfig
 
 from rlcore.policy_optimizer import OptimizerConfig
+from rlcore_replay import PrioritizedConfig
 
 
 class LadderConfig(OptimizerConfig):

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from rlcore_replay import PrioritizedConfig, ReplayBuffer
 
 from rlcore.batch import BATCH_INDEXES, MultiAgentBatch, SampleBatch
+from rlcore_replay import PrioritizedConfig, ReplayBuffer
 
 
 class NewPriorities(NamedTuple):

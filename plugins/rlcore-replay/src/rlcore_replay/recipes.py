@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
-
 #: An update of 256 transitions for each step.
 _CONTINUOUS = {
     "capacity": 1_000_000,

@@ -43,7 +43,8 @@ class Backward(NamedTuple):
 class BackwardPass:
     """Differentiates the loss at ``replicas`` of one set of parameters, one for each device.
 
-    On CPUs no more than ``rows_at_once`` are gone through together, where that is given (losses without numbers by row).
+    On CPUs no more than ``rows_at_once`` are gone through together, where that is given: of losses that give nothing by
+    row.
     """
 
     def __init__(
