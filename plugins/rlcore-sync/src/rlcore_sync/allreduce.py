@@ -144,8 +144,12 @@ class AllReduce(PolicyOptimizer):
                 del samples[i]
                 continue
             self._catch_up([instead])
-            samples[i] = self.evaluators.take_again(sample)
-            self._ledger.advance(samples[i].info.env_steps - sample.info.env_steps)
+            other = samples[i] = self.evaluators.take_again(sample)
+            self._ledger.advance(other.info.env_steps - sample.info.env_steps)
+            if other.index != sample.index:
+                # Its place has become vacant, and this is of a replica that has a share already.
+                self._dropped += sum(other.info.rows.get(policy_id, 0) for policy_id in self.trains)
+                del samples[i]
         return bool(samples)
 
     def _catch_up(self, handles: Sequence[Handle]) -> None:
