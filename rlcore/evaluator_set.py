@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import ROOM_S, TRIES, Call, Member, Patience, Watch
+from rlcore.crew import TRIES, Call
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.members import ROOM_S, Member, Patience, Watch
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.crew import Answer, Crew, Member, no_answer
+from rlcore.crew import Crew, no_answer
 from rlcore.errors import WorkerLost
+from rlcore.members import Answer, Member
 from rlcore.runtime.base import Ref
 
 if TYPE_CHECKING:
@@ -98,12 +99,11 @@ class StragglerCrew(Crew):
         while True:
             if not answers and not self._present():
                 self._wait_for_anyone()
-            for member in self._present():
-                if member.index not in answers and member.index not in self._asked:
-                    self._ask_for(member, method, returns)
+            for member in self._unasked(answers):
+                self._ask_for(member, method, returns)
             self._take(self._ready(), answers)
             self._replace_hanging()
-            if any(member.index not in answers and member.index not in self._asked for member in self._present()):
+            if self._unasked(answers) or not (answers or self._asked):
                 continue
             if not self._lacking(answers, started):
                 break
@@ -114,6 +114,10 @@ class StragglerCrew(Crew):
         self._note_missing()
         self._looked = self._runtime.now()
         return [answers[index] for index in sorted(answers)]
+
+    def _unasked(self, answers: Mapping[int, Answer]) -> list[Member]:
+        """Those who are there and have neither given a sample nor been asked for one."""
+        return [one for one in self._present() if one.index not in answers and one.index not in self._asked]
 
     def _ask_for(self, member: Member, method: str, returns: int) -> None:
         began_from = member.handle.submit(STATE)

@@ -11,7 +11,7 @@ from support.runs import linear
 from support.workers import replicas
 
 from rlcore.crew import STARTING_S
-from rlcore.errors import ConfigError, UserError
+from rlcore.errors import ConfigError, MachineLost, UserError
 from rlcore.runtime.base import Resources
 from rlcore.runtime.sim import SimConfig, SimRuntime
 from rlcore.trainer import Trainer
@@ -29,12 +29,19 @@ OPTIMIZERS = ["multi_gpu", "allreduce"]
 class Run:
     """Evaluators with a CPU each, of which the last ones are on a machine that is away at times."""
 
-    def __init__(self, *away: tuple[float, float | None], count: int = 2, on_it: int = 1, **changes: Any) -> None:
+    def __init__(
+        self,
+        *away: tuple[float, float | None],
+        count: int = 2,
+        on_it: int = 1,
+        starts_in_s: float = 0.1,
+        **changes: Any,
+    ) -> None:
         simulated = {
             "name": "sim",
             "cpus": count,
             "machines": [{"cpus": on_it, "away": [{"since": since, "until": until} for since, until in away]}],
-            "costs": {"sample_counted": 10.0},
+            "costs": {"sample_counted": 10.0, "start": starts_in_s},
             "max_seconds": 1e6,
         }
         evaluators = {"count": count, "room_timeout_s": ROOM_S, **changes.pop("evaluators", {})}
@@ -122,6 +129,24 @@ def test_a_run_does_not_wait_for_ever() -> None:
         "there was room for none of 2 evaluators for 300 seconds: each needs 1 CPU, and there are 0 in all"
     )
     assert run.trainer.evaluators._runtime.now() < 50.0 + ROOM_S + STARTING_S
+    run.trainer.close()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_machine_may_go_as_often_as_it_likes_while_others_sample(optimizer: str) -> None:
+    times = [(25.0 + 40 * k, 30.0 + 40 * k) for k in range(8)]
+    run = Run(*times, starts_in_s=60.0, **{"optimizer.name": optimizer})
+    run.steps(70)
+    assert run.told.count(GONE) > 5 and run.told[-1] == ([], 2)
+    assert 0 < run.trainer.row["missing_samples"] < 40 and run.steps(2) == [2, 2]
+    run.trainer.close()
+
+
+def test_machines_that_go_before_anyone_has_sampled_end_the_run_with_the_first_loss() -> None:
+    run = Run(*[(25.0 + 40 * k, 30.0 + 40 * k) for k in range(8)], on_it=2, starts_in_s=60.0)
+    with pytest.raises(MachineLost, match="its machine is gone") as caught:
+        run.steps(8)
+    assert caught.value.__notes__[0].endswith("was replaced after this, 2 times, and failed again")
     run.trainer.close()
 
 
