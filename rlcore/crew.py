@@ -247,7 +247,7 @@ class Crew:
         if not self._runtime.wait([self._runtime.started(member.handle) for member in self._members], 1, limit)[0]:
             raise UserError(
                 f"there was room for none of {self.size} evaluators for {limit:g} seconds: each needs "
-                f"{self._resources.cpus:g} CPU, and there are {self._runtime.capacity().cpus:g} in all"
+                f"{_listed(self._resources)}, and there are {_listed(self._runtime.capacity())} in all"
             )
         self._fill()
 
@@ -258,6 +258,7 @@ class Crew:
             self._watch.vacant(vacant, self.size)
 
     def _note_missing(self) -> None:
+        self._tell_of_vacancies()
         for member in self._members:
             member.missing += member.vacant
 
@@ -296,7 +297,6 @@ class Crew:
         if holds_up and len(self._present()) > 1:
             # Another machine, and no sample since: the others do not wait for it again.
             self._vacate(member)
-            self._tell_of_vacancies()
 
     def _note_failure(self, member: Member, error: Exception) -> None:
         """Raises the first of them where there have been too many."""
@@ -310,6 +310,12 @@ class Crew:
 def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> tuple[Ref, ...]:
     refs = handle.submit(method, *args, returns=returns)
     return refs if returns != 1 else (refs,)
+
+
+def _listed(resources: Resources) -> str:
+    """``"1 CPU, 2 simulator"``"""
+    amounts = {"CPU": resources.cpus, "GPU": resources.gpus, **resources.custom}
+    return ", ".join(f"{amount:g} {name}" for name, amount in amounts.items() if amount or name == "CPU")
 
 
 def no_answer(seconds: float) -> str:

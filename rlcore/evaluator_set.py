@@ -81,9 +81,9 @@ class SampleReader:
 class EvaluatorSet:
     """The evaluators of one run, shared by its optimizers.
 
-    ``builders`` make them, one each; without any, ``local`` samples itself. The set owns the statistics of the
-    observation filters: what the evaluators have seen is merged in the order of the evaluators, and the result goes to
-    all with the next broadcast, so that every evaluator normalises alike.
+    ``builders`` make them, one each, in workers with ``resources``; without any, ``local`` samples itself. The set owns
+    the statistics of the observation filters: what the evaluators have seen is merged in the order of the evaluators,
+    and the result goes to all with the next broadcast, so that every evaluator normalises alike.
 
     An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
     says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
@@ -101,6 +101,7 @@ class EvaluatorSet:
         local: PolicyEvaluator,
         builders: Sequence[Callable[[], PolicyEvaluator]] = (),
         *,
+        resources: Resources = EVALUATOR_RESOURCES,
         timeout_s: float = TIMEOUT_S,
         room_timeout_s: float = ROOM_S,
         rule: RoundRule = EVERYONE,
@@ -110,12 +111,12 @@ class EvaluatorSet:
         self._runtime = runtime
         self.local = local
         self.local_samples = not builders
-        members = [Member(i, build, runtime.spawn(build, EVALUATOR_RESOURCES)) for i, build in enumerate(builders)]
+        members = [Member(i, build, runtime.spawn(build, resources)) for i, build in enumerate(builders)]
         members = members or [Member(0, None, runtime.local(local))]
         self._crew = StragglerCrew(
             runtime,
             members,
-            EVALUATOR_RESOURCES,
+            resources,
             self._bring_up,
             Watch(on_loss, on_vacancy),
             Patience(timeout_s, room_timeout_s),

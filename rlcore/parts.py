@@ -15,7 +15,7 @@ from rlcore.envs import build_env
 from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
 from rlcore.evaluator_maker import EvaluatorMaker
-from rlcore.evaluator_set import EVALUATOR_RESOURCES, EvaluatorSet
+from rlcore.evaluator_set import EvaluatorSet
 from rlcore.graph_spec import GraphSpec
 from rlcore.hooks import Hooks
 from rlcore.policy_graph import Actor
@@ -23,7 +23,7 @@ from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spa
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
-from rlcore.runtime.base import Demand, Runtime
+from rlcore.runtime.base import Demand, Resources, Runtime
 from rlcore.runtime_choice import runtime_config
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.filters import FILTERS, filtered_space, leaf_filters
@@ -157,7 +157,8 @@ def _start_evaluators(
 ) -> EvaluatorSet:
     if not settings.count:
         return EvaluatorSet(runtime, maker.sampler(0, env))
-    runtime.require([Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)])
+    each = Resources(settings.cpus, settings.gpus, settings.custom)
+    runtime.require([Demand("evaluators.count", settings.count, each)])
     builders = [functools.partial(maker.sampler, i) for i in range(settings.count)]
 
     def on_loss(index: int, cause: str) -> None:
@@ -171,6 +172,7 @@ def _start_evaluators(
         runtime,
         maker.idle(env),
         builders,
+        resources=each,
         timeout_s=settings.timeout_s,
         room_timeout_s=settings.room_timeout_s,
         rule=rule,

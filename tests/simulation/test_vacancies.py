@@ -126,7 +126,7 @@ def test_a_run_does_not_wait_for_ever() -> None:
     with pytest.raises(UserError) as caught:
         run.steps(8)
     assert str(caught.value) == (
-        "there was room for none of 2 evaluators for 300 seconds: each needs 1 CPU, and there are 0 in all"
+        "there was room for none of 2 evaluators for 300 seconds: each needs 1 CPU, and there are 0 CPU in all"
     )
     assert run.trainer.evaluators._runtime.now() < 50.0 + ROOM_S + STARTING_S
     run.trainer.close()
@@ -137,7 +137,7 @@ def test_a_machine_may_go_as_often_as_it_likes_while_others_sample(optimizer: st
     times = [(25.0 + 40 * k, 30.0 + 40 * k) for k in range(8)]
     run = Run(*times, starts_in_s=60.0, **{"optimizer.name": optimizer})
     run.steps(70)
-    assert run.told.count(GONE) > 5 and run.told[-1] == ([], 2)
+    assert run.told.count(GONE) > 5
     assert 0 < run.trainer.row["missing_samples"] < 40 and run.steps(2) == [2, 2]
     run.trainer.close()
 
