@@ -70,7 +70,7 @@ class Events:
 
     @_hookspec
     def places_vacant(self, places: Sequence[int], size: int) -> None:
-        """Rounds go on without ``places``, those of ``size`` evaluators that there is no room for; ``[]``: none lacks."""
+        """Rounds go on without ``places``: there is no room for these of ``size`` evaluators; ``[]``: all are there."""
 
     @_hookspec
     def run_end(self, status: str, result: Mapping[str, Any]) -> None:

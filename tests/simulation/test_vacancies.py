@@ -113,11 +113,16 @@ def test_who_waits_for_room_is_sent_nothing_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_run_waits_where_all_machines_are_away(optimizer: str) -> None:
-    run = Run((25.0, 200.0), on_it=2, **{"optimizer.name": optimizer})
-    assert sum(run.steps(8)) >= 15
-    assert run.told[:3] == [(0, "its machine is gone"), GONE, ([0, 1], 2)] and run.told[-1] == ([], 2)
-    assert 200.0 < run.trainer.row["wall_s"] < 350.0
+@pytest.mark.parametrize("rule", [{}, {"sample_timeout_s": 12.0}, {"sample_fraction": 0.5}])
+def test_a_run_waits_where_all_machines_are_away(rule: dict[str, float], optimizer: str) -> None:
+    run = Run((25.0, 200.0), on_it=2, evaluators=rule, **{"optimizer.name": optimizer})
+    waited = 0.0
+    while (before := run.trainer.counters.wall_s) < 250.0:
+        assert run.steps(1)[0] > 0
+        waited = max(waited, run.trainer.counters.wall_s - before)
+    assert 160.0 < waited < 250.0 and run.trainer.counters.iteration < 30
+    assert sorted(run.told[:2]) == [(0, "its machine is gone"), GONE] and run.told[-1] == ([], 2)
+    assert ([0, 1], 2) in run.told and run.trainer.row["learnt_rows"] <= run.trainer.row["env_steps"]
     run.trainer.close()
 
 
