@@ -68,8 +68,11 @@ class EvaluatorSettings(Section):
     fragment: Positive | None = None
     #: Complete episodes in one sample, in place of a fragment.
     episodes: Positive | None = None
-    #: GPUs of each, where they are workers of their own; a fraction where several share one. Graphs compute there.
+    #: What each of them has to itself where it is a process of its own; fractions share one. With GPUs graphs compute
+    #: there. ``custom`` is by name.
+    cpus: float = Field(default=1.0, ge=0)
     gpus: float = Field(default=0.0, ge=0)
+    custom: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     #: Seconds after which one that has not answered is replaced; those that start have 300 at the least.
     timeout_s: float = Field(default=300.0, gt=0)
     #: Seconds that are waited for one that has no room to start, before rounds go on without it.

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
-from rlcore.errors import EnvError, UserError, WorkerLost
+from rlcore.errors import EnvError, MachineLost, UserError, WorkerLost
+from rlcore.members import STARTING_S, Answer, Member, Patience, Pending, Watch
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 
 #: So many failures of one worker, without two samples in a row between them, end the run.
 TRIES = 3
-
-#: Seconds that a worker has until its first answer, at the least: processes start, and frameworks are imported.
-STARTING_S = 300.0
-
-#: Seconds that are waited for a worker that has no room to start, before the others go on without it.
-ROOM_S = 30.0
 
 #: Seconds after which somebody is replaced who has failed while others are still at work.
 LOOK_S = 1.0
@@ -38,81 +32,19 @@ class Lost(Enum):
 LOST = Lost.LOST
 
 
-class Answer(NamedTuple):
-    """What a worker answered: the first result as a value, and references to the others.
-
-    ``late`` is how many rounds had gone on without it.
-    """
-
-    handle: Handle
-    value: Any
-    others: tuple[Ref, ...]
-    place: int
-    late: int = 0
-
-
-@dataclass(eq=False)
-class Member:
-    """One place in the crew, and who fills it now. ``build`` is None for an object of the driver's own."""
-
-    index: int
-    build: Callable[[], Any] | None
-    handle: Handle
-    #: How often it has been replaced.
-    life: int = 0
-    #: Since when all went well, how often it failed, and how first.
-    failures: int = 0
-    first_failure: Exception | None = None
-    #: Of the one who fills it now: whether it has answered, and how many samples it has given.
-    answered: bool = False
-    samples: int = 0
-    #: Whether the others go on without it until there is room for it, and how many rounds have since ``missing``.
-    vacant: bool = False
-    missing: int = 0
-    #: Calls whose results nobody needs; that they went well is looked at with the next answer.
-    told: list[Ref] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How many seconds a worker has to answer (before its first, :data:`STARTING_S`), and to find room to start."""
-
-    timeout_s: float
-    room_s: float = ROOM_S
-
-
-@dataclass(frozen=True)
-class Watch:
-    """Who is told of what becomes of the workers.
-
-    ``lost`` gets ``(index, cause)`` of one that is being replaced; ``vacant`` gets ``(places, size)`` whenever others
-    of the ``size`` places are vacant than before.
-    """
-
-    lost: Callable[[int, str], None]
-    vacant: Callable[[Sequence[int], int], None]
-
-
-@dataclass
-class Pending:
-    """What a worker was asked when: calls that are to have gone well, the last with a result, and its other results."""
-
-    since: float
-    refs: list[Ref]
-    others: tuple[Ref, ...] = ()
-
-
 class Crew:
     """Workers that are called together, each in a place of its own.
 
     One that is killed, raises or does not answer in time is replaced by a new one, which ``bring_up`` makes what the
     others are; ``watch.lost`` is told of it. Not replaced is a worker of a runtime that does not isolate
     them, one whose error is the user's to mend (``UserError``, except those of environments), and one that fails again
-    and again: then its first error is raised as itself.
+    and again: then its first error is raised as itself. That its machine is gone is no failure of a worker that is not
+    alone: machines may come and go as often as they like.
 
     A worker that finds no room to start in, such as one whose machine is gone, is waited for ``patience.room_s``
-    seconds. Then its place is vacant: nothing is asked of it and the others go on, until it has started after all;
-    ``watch.vacant`` is told which places are. Where that is so of all of them, it is waited for any.
+    seconds, and not at all where another machine goes before anyone has given a sample. Then its place is vacant:
+    nothing is asked of it and the others go on, until it has started after all; ``watch.vacant`` is told which places
+    are. Where that is so of all of them, it is waited for any.
     """
 
     def __init__(
@@ -132,6 +64,8 @@ class Crew:
         self.timeout_s = patience.timeout_s
         self._room_s = patience.room_s
         self._told_vacant: list[int] = []
+        #: Samples of all so far.
+        self._taken = 0
 
     @property
     def size(self) -> int:
@@ -187,6 +121,7 @@ class Crew:
     def note_sample(self, member: Member) -> None:
         """The worker has given a sample, or done something like that, and is in order."""
         member.answered = True
+        self._taken += 1
         member.samples += 1
         if member.samples > 1:
             member.failures, member.first_failure = 0, None
@@ -232,7 +167,8 @@ class Crew:
         for member, one, outcome in self.outcomes(pending):
             if isinstance(outcome, Exception):
                 self.replace(member, outcome)
-                call(member)
+                if not member.vacant:
+                    call(member)
             else:
                 member.answered, member.told = True, []
                 answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index)
@@ -372,7 +308,7 @@ class Crew:
         if not self._runtime.wait([self._runtime.started(member.handle) for member in self._members], 1, limit)[0]:
             raise UserError(
                 f"there was room for none of {self.size} evaluators for {limit:g} seconds: each needs "
-                f"{self._resources.cpus:g} CPU, and there are {self._runtime.capacity().cpus:g} in all"
+                f"{_listed(self._resources)}, and there are {_listed(self._runtime.capacity())} in all"
             )
         self.fill()
 
@@ -384,6 +320,7 @@ class Crew:
             self._watch.vacant(vacant, self.size)
 
     def _note_missing(self) -> None:
+        self.tell_of_vacancies()
         for member in self._members:
             member.missing += member.vacant
 
@@ -410,16 +347,26 @@ class Crew:
         self._runtime.kill(member.handle)
         if isinstance(error, UserError) and not isinstance(error, EnvError):
             raise error
-        member.failures += 1
-        first = member.first_failure = member.first_failure or error
-        if member.failures >= TRIES:
-            first.add_note(f"evaluator {member.index} was replaced after this, {TRIES - 1} times, and failed again")
-            raise first
+        holds_up = isinstance(error, MachineLost) and member.taken == self._taken
+        if not isinstance(error, MachineLost) or (holds_up and len(self._present()) == 1):
+            self._note_failure(member, error)
+        member.taken = self._taken
         self._watch.lost(member.index, _cause(error))
         member.handle = self._runtime.spawn(member.build, self._resources)
         member.life += 1
         member.answered, member.samples = False, 0
         member.told = list(self._bring_up(member.handle, member.index, member.life))
+        if holds_up and len(self._present()) > 1:
+            # Another machine, and no sample since: the others do not wait for it again.
+            self._vacate(member)
+
+    def _note_failure(self, member: Member, error: Exception) -> None:
+        """Raises the first of them where there have been too many."""
+        member.failures += 1
+        first = member.first_failure = member.first_failure or error
+        if member.failures >= TRIES:
+            first.add_note(f"evaluator {member.index} was replaced after this, {TRIES - 1} times, and failed again")
+            raise first
 
 
 class StrictCrew(Crew):
@@ -434,6 +381,12 @@ class StrictCrew(Crew):
 def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> tuple[Ref, ...]:
     refs = handle.submit(method, *args, returns=returns)
     return refs if returns != 1 else (refs,)
+
+
+def _listed(resources: Resources) -> str:
+    """``"1 CPU, 2 simulator"``"""
+    amounts = {"CPU": resources.cpus, "GPU": resources.gpus, **resources.custom}
+    return ", ".join(f"{amount:g} {name}" for name, amount in amounts.items() if amount or name == "CPU")
 
 
 def no_answer(seconds: float) -> str:

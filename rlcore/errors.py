@@ -85,3 +85,7 @@ class WorkerLost(RlcoreError):
 
     def __reduce__(self) -> tuple[type[WorkerLost], tuple[object, str]]:
         return type(self), (self.handle, self.cause)
+
+
+class MachineLost(WorkerLost):
+    """A worker was lost because the machine is gone that it was on, which is no fault of its own."""

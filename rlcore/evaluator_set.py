@@ -8,9 +8,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import ROOM_S, TRIES, BringUp, Call, Crew, Member, Patience, StrictCrew, Watch
+from rlcore.crew import TRIES, BringUp, Call, Crew, StrictCrew
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.members import ROOM_S, Member, Patience, Watch
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
@@ -70,9 +71,9 @@ class SampleReader:
 class EvaluatorSet:
     """The evaluators of one run, shared by its optimizers.
 
-    ``builders`` make them, one each; without any, ``local`` samples itself. The set owns the statistics of the
-    observation filters: what the evaluators have seen is merged in the order of the evaluators, and the result goes to
-    all with the next broadcast, so that every evaluator normalises alike.
+    ``builders`` make them, one each, in workers with ``resources``; without any, ``local`` samples itself. The set owns
+    the statistics of the observation filters: what the evaluators have seen is merged in the order of the evaluators,
+    and the result goes to all with the next broadcast, so that every evaluator normalises alike.
 
     An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
     says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
@@ -90,13 +91,13 @@ class EvaluatorSet:
         local: PolicyEvaluator,
         builders: Sequence[Callable[[], PolicyEvaluator]] = (),
         *,
+        resources: Resources = EVALUATOR_RESOURCES,
         timeout_s: float = TIMEOUT_S,
         room_timeout_s: float = ROOM_S,
         rule: RoundRule = EVERYONE,
         on_loss: Callable[[int, str], None] = lambda index, cause: None,
         on_vacancy: Callable[[Sequence[int], int], None] = lambda places, size: None,
         on_other_loss: Callable[[str, int, str], None] = lambda worker, index, cause: None,
-        resources: Resources = EVALUATOR_RESOURCES,
     ) -> None:
         self._runtime = runtime
         self._patience = Patience(timeout_s, room_timeout_s)

@@ -73,7 +73,7 @@ class Events:
 
     @_hookspec
     def places_vacant(self, places: Sequence[int], size: int) -> None:
-        """There is no room for these of ``size`` evaluators: rounds go on without them; ``[]``: all are there again."""
+        """Rounds go on without ``places``: there is no room for these of ``size`` evaluators; ``[]``: all are there."""
 
     @_hookspec
     def run_end(self, status: str, result: Mapping[str, Any]) -> None:

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from rlcore.crew import LOST, Crew, Lost, Member, Pending
+from rlcore.crew import LOST, Crew, Lost
+from rlcore.members import Member, Pending
 from rlcore.runtime.base import Handle, Ref, Runtime
 
 Note = TypeVar("Note")

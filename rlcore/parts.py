@@ -15,7 +15,7 @@ from rlcore.envs import build_env
 from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
 from rlcore.evaluator_maker import EvaluatorMaker
-from rlcore.evaluator_set import EVALUATOR_RESOURCES, EvaluatorSet
+from rlcore.evaluator_set import EvaluatorSet
 from rlcore.graph_spec import GraphSpec
 from rlcore.hooks import Hooks
 from rlcore.policy_graph import Actor
@@ -157,10 +157,8 @@ def _start_evaluators(
 ) -> EvaluatorSet:
     if not settings.count:
         return EvaluatorSet(runtime, maker.sampler(0, env))
-    demands = [Demand("evaluators.count", settings.count, EVALUATOR_RESOURCES)]
-    if settings.gpus:
-        demands.append(Demand("evaluators.gpus", settings.count, Resources(gpus=settings.gpus)))
-    runtime.require(demands)
+    each = Resources(settings.cpus, settings.gpus, settings.custom)
+    runtime.require([Demand("evaluators.count", settings.count, each)])
     samplers = replace(maker, devices=("cuda",)) if settings.gpus else maker
     builders = [functools.partial(samplers.sampler, i) for i in range(settings.count)]
 
@@ -178,13 +176,13 @@ def _start_evaluators(
         runtime,
         maker.idle(env),
         builders,
+        resources=each,
         timeout_s=settings.timeout_s,
         room_timeout_s=settings.room_timeout_s,
         rule=rule,
         on_loss=on_loss,
         on_other_loss=on_other_loss,
         on_vacancy=on_vacancy,
-        resources=replace(EVALUATOR_RESOURCES, gpus=settings.gpus),
     )
 
 

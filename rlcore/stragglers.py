@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.crew import Answer, Crew, Member, Pending
+from rlcore.crew import Crew
+from rlcore.members import Answer, Member, Pending
 from rlcore.runtime.base import Ref
 
 if TYPE_CHECKING:
@@ -97,12 +98,11 @@ class StragglerCrew(Crew):
         while True:
             if not answers and not self._present():
                 self._wait_for_anyone()
-            for member in self._present():
-                if member.index not in answers and member.index not in self._asked:
-                    self._ask_for(member, method, returns)
+            for member in self._unasked(answers):
+                self._ask_for(member, method, returns)
             self._take(self._ready(), answers)
             self._replace_hanging()
-            if any(member.index not in answers and member.index not in self._asked for member in self._present()):
+            if self._unasked(answers) or not (answers or self._asked):
                 continue
             if not self._lacking(answers, started):
                 break
@@ -113,6 +113,10 @@ class StragglerCrew(Crew):
         self._note_missing()
         self._looked = self._runtime.now()
         return [answers[index] for index in sorted(answers)]
+
+    def _unasked(self, answers: Mapping[int, Answer]) -> list[Member]:
+        """Those who are there and have neither given a sample nor been asked for one."""
+        return [one for one in self._present() if one.index not in answers and one.index not in self._asked]
 
     def _ask_for(self, member: Member, method: str, returns: int) -> None:
         began_from = member.handle.submit(STATE)

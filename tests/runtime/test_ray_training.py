@@ -121,6 +121,25 @@ def test_B148_more_than_there_is_is_refused_with_numbers(tmp_path: Any) -> None:
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"count": 5, "cpus": 0.5}, "needs 2.5 CPUs, the cluster has 2: set evaluators.count to 4 at most"),
+        ({"count": 2, "gpus": 0.5}, "needs 1 GPUs, the cluster has 0: set evaluators.count"),
+        ({"count": 1, "custom": {"simulator": 1}}, "needs 1 simulator, the cluster has 0: set evaluators.count"),
+    ],
+)
+def test_what_each_evaluator_asks_for_is_held_against_what_there_is(asked: dict[str, Any], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        Trainer(linear({"evaluators": asked, "runtime": "ray"}))
+    assert str(caught.value) == message
+
+
+def test_evaluators_may_share_a_cpu() -> None:
+    with Trainer(linear({"evaluators": {"count": 4, "cpus": 0.5}, "runtime": "ray"})) as trainer:
+        assert trainer.step()["env_steps"] == 4 * 75
+
+
 class Registered(CountEnv):
     """Is registered by this program and by no package."""
 

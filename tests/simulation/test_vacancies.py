@@ -10,8 +10,8 @@ import pytest
 from support.runs import linear
 from support.workers import replicas
 
-from rlcore.crew import STARTING_S
-from rlcore.errors import ConfigError, UserError
+from rlcore.errors import ConfigError, MachineLost, UserError
+from rlcore.members import STARTING_S
 from rlcore.runtime.base import Resources
 from rlcore.runtime.sim import SimConfig, SimRuntime
 from rlcore.trainer import Trainer
@@ -29,12 +29,19 @@ OPTIMIZERS = ["multi_gpu", "allreduce"]
 class Run:
     """Evaluators with a CPU each, of which the last ones are on a machine that is away at times."""
 
-    def __init__(self, *away: tuple[float, float | None], count: int = 2, on_it: int = 1, **changes: Any) -> None:
+    def __init__(
+        self,
+        *away: tuple[float, float | None],
+        count: int = 2,
+        on_it: int = 1,
+        starts_in_s: float = 0.1,
+        **changes: Any,
+    ) -> None:
         simulated = {
             "name": "sim",
             "cpus": count,
             "machines": [{"cpus": on_it, "away": [{"since": since, "until": until} for since, until in away]}],
-            "costs": {"sample_counted": 10.0},
+            "costs": {"sample_counted": 10.0, "start": starts_in_s},
             "max_seconds": 1e6,
         }
         evaluators = {"count": count, "room_timeout_s": ROOM_S, **changes.pop("evaluators", {})}
@@ -106,11 +113,16 @@ def test_who_waits_for_room_is_sent_nothing_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
-def test_a_run_waits_where_all_machines_are_away(optimizer: str) -> None:
-    run = Run((25.0, 200.0), on_it=2, **{"optimizer.name": optimizer})
-    assert sum(run.steps(8)) >= 15
-    assert run.told[:3] == [(0, "its machine is gone"), GONE, ([0, 1], 2)] and run.told[-1] == ([], 2)
-    assert 200.0 < run.trainer.row["wall_s"] < 350.0
+@pytest.mark.parametrize("rule", [{}, {"sample_timeout_s": 12.0}, {"sample_fraction": 0.5}])
+def test_a_run_waits_where_all_machines_are_away(rule: dict[str, float], optimizer: str) -> None:
+    run = Run((25.0, 200.0), on_it=2, evaluators=rule, **{"optimizer.name": optimizer})
+    waited = 0.0
+    while (before := run.trainer.counters.wall_s) < 250.0:
+        assert run.steps(1)[0] > 0
+        waited = max(waited, run.trainer.counters.wall_s - before)
+    assert 160.0 < waited < 250.0 and run.trainer.counters.iteration < 30
+    assert sorted(run.told[:2]) == [(0, "its machine is gone"), GONE] and run.told[-1] == ([], 2)
+    assert ([0, 1], 2) in run.told and run.trainer.row["learnt_rows"] <= run.trainer.row["env_steps"]
     run.trainer.close()
 
 
@@ -119,9 +131,27 @@ def test_a_run_does_not_wait_for_ever() -> None:
     with pytest.raises(UserError) as caught:
         run.steps(8)
     assert str(caught.value) == (
-        "there was room for none of 2 evaluators for 300 seconds: each needs 1 CPU, and there are 0 in all"
+        "there was room for none of 2 evaluators for 300 seconds: each needs 1 CPU, and there are 0 CPU in all"
     )
     assert run.trainer.evaluators._runtime.now() < 50.0 + ROOM_S + STARTING_S
+    run.trainer.close()
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_a_machine_may_go_as_often_as_it_likes_while_others_sample(optimizer: str) -> None:
+    times = [(25.0 + 40 * k, 30.0 + 40 * k) for k in range(8)]
+    run = Run(*times, starts_in_s=60.0, **{"optimizer.name": optimizer})
+    run.steps(70)
+    assert run.told.count(GONE) > 5
+    assert 0 < run.trainer.row["missing_samples"] < 40 and run.steps(2) == [2, 2]
+    run.trainer.close()
+
+
+def test_machines_that_go_before_anyone_has_sampled_end_the_run_with_the_first_loss() -> None:
+    run = Run(*[(25.0 + 40 * k, 30.0 + 40 * k) for k in range(8)], on_it=2, starts_in_s=60.0)
+    with pytest.raises(MachineLost, match="its machine is gone") as caught:
+        run.steps(8)
+    assert caught.value.__notes__[0].endswith("was replaced after this, 2 times, and failed again")
     run.trainer.close()
 
 

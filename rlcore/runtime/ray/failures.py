@@ -94,6 +94,12 @@ def root(error: RayError) -> BaseException:
     return found
 
 
+def with_its_machine(error: RayError) -> bool:
+    """Whether a worker was lost because its node was; Ray says so in words alone, unless the node was preempted."""
+    known = isinstance(error, NodeDiedError) or bool(getattr(error, "preempted", False))
+    return known or "node has died" in str(error)
+
+
 def reason(error: BaseException) -> str:
     """Why a worker was lost, in one line."""
     text = str(error)

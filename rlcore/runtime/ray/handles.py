@@ -9,10 +9,10 @@ from typing import Any
 import ray
 from ray.exceptions import RayError
 
-from rlcore.errors import RlcoreError, WorkerLost
+from rlcore.errors import MachineLost, RlcoreError, WorkerLost
 from rlcore.runtime.inline import InlineHandle, InlineRef
 from rlcore.runtime.ray.crossing import crossing
-from rlcore.runtime.ray.failures import LOSSES, reason, root
+from rlcore.runtime.ray.failures import LOSSES, reason, root, with_its_machine
 from rlcore.runtime.sending import explain
 
 
@@ -161,7 +161,8 @@ def _failure(error: RayError, refs: Sequence[RayRef]) -> BaseException:
     handles = [ref.handle for ref in refs if ref.handle is not None]
     actor_id = getattr(found, "actor_id", None)
     lost = next((handle for handle in handles if handle.actor_id == actor_id), handles[0] if handles else None)
-    return WorkerLost(lost if lost is not None else "of Ray", reason(found))
+    kind = MachineLost if with_its_machine(found) else WorkerLost
+    return kind(lost if lost is not None else "of Ray", reason(found))
 
 
 def _check_connected() -> None:

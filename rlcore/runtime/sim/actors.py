@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import WorkerLost
+from rlcore.errors import MachineLost, WorkerLost
 from rlcore.runtime.sim.calls import Body, Call, Crossed, SimRef, parts_of
 from rlcore.runtime.sim.chance import Chance, SimulatedError
 from rlcore.runtime.sim.config import FaultKind
@@ -205,8 +205,12 @@ class Actor:
             ref.settle(outcome[i] if isinstance(outcome, list) else outcome, self.place)
 
     def _lose(self, call: Call) -> None:
+        self._settle(call, self.loss())
+
+    def loss(self) -> WorkerLost:
+        """What is raised by calls once it is gone."""
         assert self.gone is not None
-        self._settle(call, WorkerLost(self.handle, self.gone))
+        return (MachineLost if self.place.gone else WorkerLost)(self.handle, self.gone)
 
     # -- its end
 
@@ -218,7 +222,7 @@ class Actor:
         self.gone, self.place.gone, self.seen = cause, machine, seen
         self._cluster.forget(self)
         if not self.started.settled:
-            self.started.settle(WorkerLost(self.handle, cause), self.place)
+            self.started.settle(self.loss(), self.place)
         if self._program is not None:
             self._cluster.programs.end(self._program)
         for other in self.spawned:

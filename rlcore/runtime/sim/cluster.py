@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 import cloudpickle
 
-from rlcore.errors import RlcoreError, WorkerLost
+from rlcore.errors import RlcoreError
 from rlcore.runtime.sending import name_of, packed
 from rlcore.runtime.sim.actors import Actor
 from rlcore.runtime.sim.calls import Body, Bulk, Crossed, Delivery, SimRef, method_body
@@ -203,7 +203,7 @@ class SimHandle:
         """Sends what the worker is to do with ``args``."""
         try:
             if self.actor.gone is not None and self.actor.seen:
-                raise WorkerLost(self, self.actor.gone)
+                raise self.actor.loss()
             given = [arg if isinstance(arg, SimRef) else self._cluster.cross(arg) for arg in args]
         except Exception as error:  # raised as itself by whoever gets the reference
             return (self._cluster.failed(error),) * returns
