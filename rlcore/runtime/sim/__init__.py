@@ -7,6 +7,7 @@ module                subject
 ``config``            :class:`SimConfig`: the seed, what things cost, and what goes wrong
 ``cluster``           what there is: the driver, its workers, and the values that they hold
 ``actors``            a worker: its queue of calls, what they do and how they fail
+``machines``          their CPUs, and machines that come and go
 ``calls``             calls and references
 ``network``           how long messages and values travel
 ``chance``            what the seed decides
@@ -19,7 +20,7 @@ module                subject
 
 from __future__ import annotations
 
-from rlcore.runtime.sim.config import Cost, FaultKind, PlannedFault, Rates, SimConfig
+from rlcore.runtime.sim.config import Away, Cost, FaultKind, Machine, PlannedFault, Rates, SimConfig
 from rlcore.runtime.sim.runtime import SimRuntime
 
-__all__ = ["Cost", "FaultKind", "PlannedFault", "Rates", "SimConfig", "SimRuntime"]
+__all__ = ["Away", "Cost", "FaultKind", "Machine", "PlannedFault", "Rates", "SimConfig", "SimRuntime"]
