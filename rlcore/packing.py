@@ -8,9 +8,9 @@ none, as the first of each piece, are kept whole. Whether a row repeats is decid
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import compress, islice, repeat
 
 import lz4.block
 import numpy as np
@@ -22,10 +22,12 @@ from rlcore.columns import Array
 
 Bytes = NDArray[np.uint8]
 
-#: Columns are compressed in blocks of about so many bytes, those of stacks of frames by so many bytes of stacks: they
-#: fit into a core's cache.
+#: Columns are compressed in blocks of about so many bytes: they fit into a core's cache.
 BLOCK_BYTES = 1 << 20
-STACK_BLOCK_BYTES = 600_000
+
+#: Stacks of frames are compared by so many bytes at a time, after which their last frames are still in the cache, and
+#: what is kept of so many times as many is compressed together.
+STACK_BYTES, TOGETHER = 450_000, 4
 
 #: Compressed is what shrinks at least to this share, judged by pieces of so many bytes where there are many more.
 WORTHWHILE, PROBE_BYTES, PROBES = 0.9, 1 << 14, 2
@@ -257,30 +259,32 @@ def _stacked(column: Array) -> Stacks | None:
     """None for what is no column of stacks, or of such as repeat too seldom."""
     if not _is_stack(column):
         return None
-    rows, content = len(column), column.reshape(len(column), -1).view(np.uint8)
-    stack = content.shape[1]
-    frame = stack // column.shape[1]
-    # How many bytes of a stack the one before may have had.
-    begin, shared = column.ctypes.data, stack - frame
-    whole = np.zeros(rows, np.bool_)
-    whole[0] = True
-    step = max(1, STACK_BLOCK_BYTES // stack)
-    last_frames, frames = content[:, shared:], np.empty((step, frame), np.uint8)
-    blocks = []
+    rows, content = len(column), _frames(column)
+    _, frames, frame = content.shape
+    stack, begin = frames * frame, column.ctypes.data
+    earlier = range(begin + frame, begin + rows * stack, stack)
+    differ = _differ(earlier, range(begin + stack, begin + rows * stack, stack), stack - frame)
+    step = max(2, STACK_BYTES // stack)
+    # One place for all blocks: memory that is new to the process costs more than the copying.
+    place = np.empty((TOGETHER * step * frames, frame), np.uint8)
+    wholes: list[int] = []
+    blocks: list[Block] = []
+    size = 0
     for first in range(0, rows, step):
-        last = min(first + step, rows)
-        here = range(begin + max(first, 1) * stack, begin + last * stack, stack)
-        differ = _differ(range(here.start - shared, here.stop - shared, stack), here, shared)
-        # While the rows are in the cache.
-        if not first and np.count_nonzero(differ) > REPEATING * len(differ):
-            return None
-        if first and not any(differ):
-            kept = frames[: last - first]
-            kept[:] = last_frames[first:last]
-        else:
-            whole[last - len(differ) : last] = differ
-            kept = _kept_frames(content, first, last, whole, shared)
-        blocks.append(_block(kept))
+        own = [] if first else [0]
+        here = range(max(first, 1), min(first + step, rows))
+        found = list(islice(differ, len(here)))
+        if any(found):
+            own += compress(here, found)
+            if not first and len(own) - 1 > REPEATING * len(here):
+                return None
+        size = _keep(content, range(first, here.stop), own, place, size)
+        wholes += own
+        if here.stop == rows or here.stop % (TOGETHER * step) == 0:
+            blocks.append(_block(place[:size]))
+            size = 0
+    whole = np.zeros(rows, np.bool_)
+    whole[wholes] = True
     return Stacks(column.dtype, column.shape, whole, tuple(blocks))
 
 
@@ -289,36 +293,52 @@ def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Sta
     if not _is_stack(before) or column.shape[1:] != before.shape[1:] or column.dtype != before.dtype or not len(column):
         return None
     column = np.ascontiguousarray(column)
-    content = column.reshape(len(column), -1).view(np.uint8)
-    stack = content.shape[1]
-    frame = stack // column.shape[1]
+    content = _frames(column)
+    count, frames, frame = content.shape
+    stack, begin = frames * frame, column.ctypes.data
     earlier = (before.ctypes.data + frame + rows * stack).tolist()
-    later = range(column.ctypes.data, column.ctypes.data + column.nbytes, stack)
-    whole = np.array(_differ(earlier, later, stack - frame), np.bool_)
-    if whole.mean() > REPEATING:
+    differ = _differ(earlier, range(begin, begin + count * stack, stack), stack - frame)
+    wholes = list(compress(range(count), differ))
+    if len(wholes) > REPEATING * count:
         return None
-    kept = _kept_frames(content, 0, len(column), whole, stack - frame)
-    return Stacks(column.dtype, column.shape, whole, (_block(kept),))
+    place = np.empty((count * frames, frame), np.uint8)
+    size = _keep(content, range(count), wholes, place, 0)
+    whole = np.zeros(count, np.bool_)
+    whole[wholes] = True
+    return Stacks(column.dtype, column.shape, whole, (_block(place[:size]),))
 
 
-def _kept_frames(content: Bytes, start: int, end: int, whole: NDArray[np.bool_], shared: int) -> Bytes:
-    """The bytes that are kept of the rows from ``start`` to ``end``: all of a whole one, else the last frame."""
-    parts: list[Bytes] = []
-    for row in (start + np.flatnonzero(whole[start:end])).tolist():
-        parts += [content[start:row, shared:].reshape(-1), content[row]]
-        start = row + 1
-    return np.concatenate([*parts, content[start:end, shared:].reshape(-1)])
+def _frames(column: Array) -> Bytes:
+    """A contiguous column of stacks by row, frame and byte."""
+    return column.reshape(*column.shape[:2], -1).view(np.uint8)
 
 
-def _differ(some: Iterable[int], others: Iterable[int], size: int) -> list[int]:
-    """Where the ``size`` bytes at two addresses differ: not 0."""
-    return list(map(_MEMCMP, some, others, repeat(size)))
+def _keep(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes, at: int) -> int:
+    """Copies the frames of ``rows`` that are kept to ``place``: all of those that are ``wholes``, else the last one.
+
+    They lie there from ``at`` to what is returned.
+    """
+    frames, start = content.shape[1], rows.start
+    for row in wholes:
+        end = at + row - start
+        place[at:end] = content[start:row, -1]
+        place[end : end + frames] = content[row]
+        at, start = end + frames, row + 1
+    end = at + rows.stop - start
+    place[at:end] = content[start : rows.stop, -1]
+    return end
+
+
+def _differ(some: Iterable[int], others: Iterable[int], size: int) -> Iterator[int]:
+    """Where the ``size`` bytes at two addresses differ: not 0. They are looked at as it is asked for."""
+    return map(_MEMCMP, some, others, repeat(size))
 
 
 def _memcmp() -> Callable[[int, int, int], int]:
     """The C library's, a third faster here than whatever numpy and Python offer."""
     try:
-        found = ctypes.CDLL(None).memcmp
+        # It keeps the interpreter's lock, for a microsecond: letting go of it would cost a tenth of that.
+        found = ctypes.PyDLL(None).memcmp
     except (AttributeError, OSError, TypeError):
         # No such library by that name, as on Windows.
         return lambda one, other, size: ctypes.string_at(one, size) != ctypes.string_at(other, size)

@@ -154,7 +154,7 @@ def test_without_the_c_library_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -
     def missing(name: object) -> object:
         raise OSError
 
-    monkeypatch.setattr(packing.ctypes, "CDLL", missing)
+    monkeypatch.setattr(packing.ctypes, "PyDLL", missing)
     monkeypatch.setattr(packing, "_MEMCMP", packing._memcmp())
     without = pack(batch)
     assert pickle.dumps(without) == pickle.dumps(with_it)
