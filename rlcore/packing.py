@@ -27,7 +27,7 @@ BLOCK_BYTES = 1 << 20
 
 #: Stacks of frames are compared by so many bytes at a time, after which their last frames are still in the cache, and
 #: what is kept of so many times as many is compressed together.
-STACK_BYTES, TOGETHER = 450_000, 4
+STACK_BYTES, TOGETHER = 900_000, 2
 
 #: Compressed is what shrinks at least to this share, judged by pieces of so many bytes where there are many more.
 WORTHWHILE, PROBE_BYTES, PROBES = 0.9, 1 << 14, 2
