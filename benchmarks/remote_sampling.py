@@ -4,16 +4,17 @@
 
 An evaluator is an actor on Ray with CartPoles and the two networks of PPO; the driver asks all for a sample, round by
 round, as optimizers do: once it leaves the samples where they are, once it fetches them and broadcasts the weights, as
-``multi_gpu`` does. A bare process has Gymnasium's vector environment of the same CartPoles, without their checker, and
-networks of the same sizes in numpy; it stores every column that the evaluators' samples have but advantages, and
-exchanges nothing. Contestants take turns; a turn is as many rounds, and the bare processes work for as long as theirs
-take. Given are medians over the turns and the best turns, by the clock, and environment steps by second of processor
-time: on a machine with other work on it that is what can be compared.
+``multi_gpu`` does. A bare process has the same CartPoles in Gymnasium's vector environment, as ``gymnasium.make_vec``
+makes it, and networks of the same sizes in numpy; it computes and stores the columns that the evaluators' samples have,
+and exchanges nothing. Contestants take turns of as many rounds. Given are environment steps by second, medians over the
+turns and the best turns, and by second of processor time, with all that is spent in the driver and by Ray: where a
+machine has other work, that is what can be compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import multiprocessing
 import os
@@ -35,9 +36,8 @@ from rlcore.policy_graph import Progress
 from rlcore.resolve import resolve
 
 #: What each evaluator, and each bare process, has.
-NUM_ENVS, FRAGMENT, HIDDEN = 32, 128, (64, 64)
-ENV_ID = "CartPole-v1"
-GOAL = 0.9
+NUM_ENVS, HIDDEN = 64, (64, 64)
+ENV_ID, GAMMA, LAMBDA = "CartPole-v1", 0.99, 0.95
 
 
 # -- bare processes
@@ -84,18 +84,16 @@ def _through(layers: list[Any], x: NDArray[np.float32]) -> NDArray[np.float32]:
 class BareLoop:
     """A vector environment, networks, and one column for each thing that happens."""
 
-    def __init__(self, seed: int) -> None:
-        def make() -> Any:
-            return gymnasium.make(ENV_ID, disable_env_checker=True)
-
-        mode = gymnasium.vector.AutoresetMode.SAME_STEP
-        self.envs = gymnasium.vector.SyncVectorEnv([make] * NUM_ENVS, autoreset_mode=mode)
+    def __init__(self, seed: int, fragment: int) -> None:
+        self.fragment = fragment
+        mode = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+        self.envs = gymnasium.make_vec(ENV_ID, NUM_ENVS, vectorization_mode="sync", vector_kwargs=mode)
         self.networks = Networks(seed)
         self.obs, _ = self.envs.reset(seed=seed)
 
     def sample(self) -> dict[str, Any]:
-        """``FRAGMENT`` steps of every environment."""
-        shape = (FRAGMENT, NUM_ENVS)
+        """A fragment of steps of every environment."""
+        shape = (self.fragment, NUM_ENVS)
         columns: dict[str, Any] = {
             "obs": np.empty((*shape, 4), np.float32),
             "actions": np.empty(shape, np.int64),
@@ -104,22 +102,40 @@ class BareLoop:
             "terminated": np.empty(shape, np.bool_),
             "truncated": np.empty(shape, np.bool_),
         }
-        final_obs = []
-        for step in range(FRAGMENT):
+        after = np.empty((*shape, 4), np.float32)
+        for step in range(self.fragment):
             actions, logp = self.networks.act(self.obs)
             columns["obs"][step], columns["actions"][step], columns["action_logp"][step] = self.obs, actions, logp
             self.obs, reward, terminated, truncated, info = self.envs.step(actions)
             columns["rewards"][step] = reward
             columns["terminated"][step], columns["truncated"][step] = terminated, truncated
+            after[step] = self.obs
             if "final_obs" in info:
-                final_obs += [(step, slot, info["final_obs"][slot]) for slot in np.flatnonzero(terminated | truncated)]
-        columns["vf_preds"] = self.networks.values(columns["obs"].reshape(-1, 4)).reshape(shape)
-        return {**columns, "final_obs": final_obs}
+                for slot in np.flatnonzero(terminated | truncated):
+                    after[step, slot] = info["final_obs"][slot]
+        return {**columns, **self._advantages(columns, after)}
+
+    def _advantages(self, columns: dict[str, Any], after: NDArray[np.float32]) -> dict[str, Any]:
+        """Values of all steps at once, and GAE from the last step to the first."""
+        values = self.networks.values(columns["obs"].reshape(-1, 4)).reshape(self.fragment, NUM_ENVS)
+        ended = columns["terminated"] | columns["truncated"]
+        successors = np.empty_like(values)
+        successors[:-1] = values[1:]
+        # Where a piece ends it is not the next row that follows.
+        last = ended.copy()
+        last[-1] = True
+        successors[last] = self.networks.values(after[last])
+        deltas = columns["rewards"] + GAMMA * np.where(columns["terminated"], 0.0, successors) - values
+        advantages, running = np.empty_like(values), np.zeros(NUM_ENVS, np.float32)
+        for step in reversed(range(self.fragment)):
+            running = deltas[step] + GAMMA * LAMBDA * np.where(ended[step], 0.0, running)
+            advantages[step] = running
+        return {"vf_preds": values, "advantages": advantages, "value_targets": advantages + values}
 
 
-def serve_bare(pipe: Connection, seed: int) -> None:
+def serve_bare(pipe: Connection, seed: int, fragment: int) -> None:
     """In its process: samples as often as it is told to, and answers with the processor time of that."""
-    loop = BareLoop(seed)
+    loop = BareLoop(seed, fragment)
     for rounds in iter(pipe.recv, 0):
         before = time.process_time()
         for _ in range(rounds):
@@ -130,12 +146,12 @@ def serve_bare(pipe: Connection, seed: int) -> None:
 class BareProcesses:
     """So many of them; they start a turn together."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, fragment: int) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipes, self._processes = [], []
         for seed in range(count):
             here, there = context.Pipe()
-            process = context.Process(target=serve_bare, args=(there, seed), daemon=True)
+            process = context.Process(target=serve_bare, args=(there, seed, fragment), daemon=True)
             process.start()
             self._pipes.append(here)
             self._processes.append(process)
@@ -158,12 +174,13 @@ class BareProcesses:
 class RemoteEvaluators:
     """The evaluators of a run of PPO, driven as its optimizer drives them."""
 
-    def __init__(self, count: int, cpus: int) -> None:
+    def __init__(self, count: int, fragment: int, cpus: int) -> None:
+        self._steps = count * NUM_ENVS * fragment
         settings = {
             "algorithm": "ppo",
             "env": ENV_ID,
             "model": {"hidden": list(HIDDEN)},
-            "evaluators": {"count": count, "envs": NUM_ENVS, "fragment": FRAGMENT},
+            "evaluators": {"count": count, "envs": NUM_ENVS, "fragment": fragment},
             "runtime": {"name": "ray", "cpus": cpus},
         }
         self._parts = build_parts(resolve(settings), load_hooks([]), {})
@@ -178,7 +195,7 @@ class RemoteEvaluators:
         """A round whose samples are put together here; weights go out, and news of episodes come in."""
         evaluators = self._parts.evaluators
         batch = evaluators.fetch(self._optimizer.reader.round(), tuple(self._weights))
-        assert batch.env_steps == len(evaluators.handles) * NUM_ENVS * FRAGMENT
+        assert batch.env_steps == self._steps
         evaluators.broadcast(self._weights, {policy_id: self._progress for policy_id in self._weights})
         evaluators.metrics()
 
@@ -232,22 +249,24 @@ def ratio(some: list[float], others: list[float]) -> float:
 LEFT, FETCHED, BARE = "samples stay", "samples fetched", "bare processes"
 
 
-def measure(counts: list[int], turns: int, rounds: int) -> dict[tuple[int, str], Turns]:
-    remotes = {count: RemoteEvaluators(count, sum(counts)) for count in counts}
-    bare = {count: BareProcesses(count) for count in counts}
+def measure(options: argparse.Namespace) -> dict[tuple[int, str], Turns]:
+    """By how many and what."""
     work: dict[tuple[int, str], Callable[[], Any]] = {}
-    for count in counts:
-        work[count, LEFT] = functools.partial(repeated, remotes[count].leave, rounds)
-        work[count, BARE] = functools.partial(bare[count].turn, rounds)
-        work[count, FETCHED] = functools.partial(repeated, remotes[count].fetch, rounds)
-    measured = {key: Turns() for key in work}
-    for call in work.values():
-        call()
-    for _ in range(turns):
-        for (count, what), call in work.items():
-            measured[count, what].take(rounds * count * NUM_ENVS * FRAGMENT, call)
-    for one in (*remotes.values(), *bare.values()):
-        one.close()
+    with contextlib.ExitStack() as started:
+        for count in options.evaluators:
+            remote = RemoteEvaluators(count, options.fragment, sum(options.evaluators))
+            started.callback(remote.close)
+            bare = BareProcesses(count, options.fragment)
+            started.callback(bare.close)
+            work[count, LEFT] = functools.partial(repeated, remote.leave, options.rounds)
+            work[count, BARE] = functools.partial(bare.turn, options.rounds)
+            work[count, FETCHED] = functools.partial(repeated, remote.fetch, options.rounds)
+        measured = {key: Turns() for key in work}
+        for call in work.values():
+            call()
+        for _ in range(options.turns):
+            for (count, what), call in work.items():
+                measured[count, what].take(options.rounds * count * NUM_ENVS * options.fragment, call)
     return measured
 
 
@@ -261,18 +280,23 @@ def main() -> None:
     cores = os.cpu_count() or 1
     powers = [1 << i for i in range(cores.bit_length())]
     parser.add_argument("--evaluators", type=int, nargs="+", default=powers, help="(default: %(default)s)")
+    parser.add_argument("--fragment", type=int, default=256, help="steps of each environment (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=11, help="(default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=6, help="samples of each evaluator in a turn (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=4, help="samples of each evaluator in a turn (default: %(default)s)")
     options = parser.parse_args()
-    measured = measure(options.evaluators, options.turns, options.rounds)
-    print(f"{'':>10}{'':<17}{'steps/s':>9}{'best':>9}{'efficiency':>12}{'of bare':>9}{'best':>6}{'by processor time':>19}")
+    measured = measure(options)
+    print(f"{'':28}steps/s by the clock               by processor    of bare processes")
+    print(f"{'':28}  median      best  efficiency           time      median  best  by processor time")
     for (count, what), turns in measured.items():
         bare, first = measured[count, BARE], measured[options.evaluators[0], what]
-        line = f"{count:>10} {what:<16}{statistics.median(turns.by_clock):>9,.0f}{max(turns.by_clock):>9,.0f}"
+        line = f"{count:>3} x {NUM_ENVS:<4} {what:<17}{statistics.median(turns.by_clock):>9,.0f}"
+        line += f"{max(turns.by_clock):>10,.0f}"
         line += f"{ratio(turns.by_clock, first.by_clock) * options.evaluators[0] / count:>12.2f}"
+        line += f"{statistics.median(turns.by_processor):>15,.0f}"
         if what != BARE:
-            line += f"{ratio(turns.by_clock, bare.by_clock):>9.2f}{max(turns.by_clock) / max(bare.by_clock):>6.2f}"
-            line += f"{ratio(turns.by_processor, bare.by_processor):>19.2f}"
+            line += f"{ratio(turns.by_clock, bare.by_clock):>12.2f}"
+            line += f"{max(turns.by_clock) / max(bare.by_clock):>6.2f}"
+            line += f"{ratio(turns.by_processor, bare.by_processor):>8.2f}"
         print(line)
 
 
