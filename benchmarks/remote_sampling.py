@@ -40,6 +40,10 @@ NUM_ENVS, HIDDEN = 64, (64, 64)
 ENV_ID, GAMMA, LAMBDA = "CartPole-v1", 0.99, 0.95
 
 
+#: Of whom processor time is told.
+ALL, WORKERS = "all", "workers"
+
+
 # -- bare processes
 
 
@@ -203,18 +207,24 @@ class RemoteEvaluators:
         self._parts.close()
 
 
-def processor_time() -> float:
-    """Seconds of this process and of all that it has started, Ray's own among them, while they live."""
+def processor_time() -> dict[str, float]:
+    """Seconds of this process and of all that it has started, Ray's own among them, while they live: of all together,
+    and of the workers on Ray alone.
+    """
     spent: dict[int, float] = {}
     parents: dict[int, int] = {}
+    workers: set[int] = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            fields = stat.read_text().rpartition(")")[2].split()
+            name, _, rest = stat.read_text().partition("(")[2].rpartition(")")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        pid = int(stat.parent.name)
+        pid, fields = int(stat.parent.name), rest.split()
         parents[pid], spent[pid] = int(fields[1]), (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return sum(seconds for pid, seconds in spent.items() if _descends(pid, parents))
+        if name.startswith("ray::Worker"):
+            workers.add(pid)
+    ours = {pid for pid in spent if _descends(pid, parents)}
+    return {ALL: sum(spent[pid] for pid in ours), WORKERS: sum(spent[pid] for pid in ours & workers)}
 
 
 def _descends(pid: int, parents: dict[int, int]) -> bool:
@@ -228,17 +238,20 @@ def _descends(pid: int, parents: dict[int, int]) -> bool:
 
 @dataclass
 class Turns:
-    """Environment steps by second of each turn."""
+    """Environment steps by second of each turn: of the clock, of processor time, and of that of workers on Ray."""
 
     by_clock: list[float] = field(default_factory=list)
     by_processor: list[float] = field(default_factory=list)
+    by_workers: list[float] = field(default_factory=list)
 
     def take(self, steps: int, work: Callable[[], Any]) -> None:
         """One turn."""
-        spent, started = processor_time(), time.perf_counter()
+        before, started = processor_time(), time.perf_counter()
         work()
         self.by_clock.append(steps / (time.perf_counter() - started))
-        self.by_processor.append(steps / (processor_time() - spent))
+        spent = {name: seconds - before[name] for name, seconds in processor_time().items()}
+        self.by_processor.append(steps / spent[ALL])
+        self.by_workers.append(steps / max(spent[WORKERS], 1e-9))
 
 
 def ratio(some: list[float], others: list[float]) -> float:
@@ -285,18 +298,19 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=4, help="samples of each evaluator in a turn (default: %(default)s)")
     options = parser.parse_args()
     measured = measure(options)
-    print(f"{'':28}steps/s by the clock               by processor    of bare processes")
-    print(f"{'':28}  median      best  efficiency           time      median  best  by processor time")
+    print(f"{'':28}steps/s by the clock              by processor     of bare processes: clock  processor")
+    print(f"{'':28}   median      best  efficiency        median     median  best   all  workers")
     for (count, what), turns in measured.items():
         bare, first = measured[count, BARE], measured[options.evaluators[0], what]
         line = f"{count:>3} x {NUM_ENVS:<4} {what:<17}{statistics.median(turns.by_clock):>9,.0f}"
         line += f"{max(turns.by_clock):>10,.0f}"
         line += f"{ratio(turns.by_clock, first.by_clock) * options.evaluators[0] / count:>12.2f}"
-        line += f"{statistics.median(turns.by_processor):>15,.0f}"
+        line += f"{statistics.median(turns.by_processor):>14,.0f}"
         if what != BARE:
-            line += f"{ratio(turns.by_clock, bare.by_clock):>12.2f}"
+            line += f"{ratio(turns.by_clock, bare.by_clock):>11.2f}"
             line += f"{max(turns.by_clock) / max(bare.by_clock):>6.2f}"
-            line += f"{ratio(turns.by_processor, bare.by_processor):>8.2f}"
+            line += f"{ratio(turns.by_processor, bare.by_processor):>6.2f}"
+            line += f"{ratio(turns.by_workers, bare.by_processor):>9.2f}"
         print(line)
 
 
