@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import functools
+import itertools
 import multiprocessing
 import os
 import statistics
@@ -56,7 +57,7 @@ class Networks:
 
     def _layers(self, outputs: int) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
         sizes = [4, *HIDDEN, outputs]
-        shapes = zip(sizes, sizes[1:], strict=False)
+        shapes = itertools.pairwise(sizes)
         return [
             (self.rng.normal(0, 0.1, shape).astype(np.float32), np.zeros(shape[1], np.float32)) for shape in shapes
         ]
@@ -295,7 +296,7 @@ def main() -> None:
     parser.add_argument("--evaluators", type=int, nargs="+", default=powers, help="(default: %(default)s)")
     parser.add_argument("--fragment", type=int, default=256, help="steps of each environment (default: %(default)s)")
     parser.add_argument("--turns", type=int, default=11, help="(default: %(default)s)")
-    parser.add_argument("--rounds", type=int, default=4, help="samples of each evaluator in a turn (default: %(default)s)")
+    parser.add_argument("--rounds", type=int, default=4, help="samples of each in a turn (default: %(default)s)")
     options = parser.parse_args()
     measured = measure(options)
     print(f"{'':28}steps/s by the clock              by processor     of bare processes: clock  processor")

@@ -22,12 +22,10 @@ from rlcore.columns import Array
 
 Bytes = NDArray[np.uint8]
 
-#: Columns are compressed in blocks of about so many bytes: they fit into a core's cache.
+#: Columns are compressed in blocks of about so many bytes, those of stacks of frames by so many bytes of stacks: they
+#: fit into a core's cache.
 BLOCK_BYTES = 1 << 20
-
-#: Stacks of frames are compared by so many bytes at a time, after which their last frames are still in the cache, and
-#: what is kept of so many times as many is compressed together.
-STACK_BYTES, TOGETHER = 900_000, 2
+STACK_BLOCK_BYTES = 900_000
 
 #: Compressed is what shrinks at least to this share, judged by pieces of so many bytes where there are many more.
 WORTHWHILE, PROBE_BYTES, PROBES = 0.9, 1 << 14, 2
@@ -264,12 +262,11 @@ def _stacked(column: Array) -> Stacks | None:
     stack, begin = frames * frame, column.ctypes.data
     earlier = range(begin + frame, begin + rows * stack, stack)
     differ = _differ(earlier, range(begin + stack, begin + rows * stack, stack), stack - frame)
-    step = max(2, STACK_BYTES // stack)
+    step = max(2, STACK_BLOCK_BYTES // stack)
     # One place for all blocks: memory that is new to the process costs more than the copying.
-    place = np.empty((TOGETHER * step * frames, frame), np.uint8)
+    place = np.empty((step * frames, frame), np.uint8)
     wholes: list[int] = []
     blocks: list[Block] = []
-    size = 0
     for first in range(0, rows, step):
         own = [] if first else [0]
         here = range(max(first, 1), min(first + step, rows))
@@ -278,11 +275,9 @@ def _stacked(column: Array) -> Stacks | None:
             own += compress(here, found)
             if not first and len(own) - 1 > REPEATING * len(here):
                 return None
-        size = _keep(content, range(first, here.stop), own, place, size)
+        # While the rows are in the cache.
+        blocks.append(_block(_kept(content, range(first, here.stop), own, place)))
         wholes += own
-        if here.stop == rows or here.stop % (TOGETHER * step) == 0:
-            blocks.append(_block(place[:size]))
-            size = 0
     whole = np.zeros(rows, np.bool_)
     whole[wholes] = True
     return Stacks(column.dtype, column.shape, whole, tuple(blocks))
@@ -301,11 +296,10 @@ def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Sta
     wholes = list(compress(range(count), differ))
     if len(wholes) > REPEATING * count:
         return None
-    place = np.empty((count * frames, frame), np.uint8)
-    size = _keep(content, range(count), wholes, place, 0)
+    kept = _kept(content, range(count), wholes, np.empty((count * frames, frame), np.uint8))
     whole = np.zeros(count, np.bool_)
     whole[wholes] = True
-    return Stacks(column.dtype, column.shape, whole, (_block(place[:size]),))
+    return Stacks(column.dtype, column.shape, whole, (_block(kept),))
 
 
 def _frames(column: Array) -> Bytes:
@@ -313,12 +307,9 @@ def _frames(column: Array) -> Bytes:
     return column.reshape(*column.shape[:2], -1).view(np.uint8)
 
 
-def _keep(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes, at: int) -> int:
-    """Copies the frames of ``rows`` that are kept to ``place``: all of those that are ``wholes``, else the last one.
-
-    They lie there from ``at`` to what is returned.
-    """
-    frames, start = content.shape[1], rows.start
+def _kept(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes) -> Bytes:
+    """The frames of ``rows`` that are kept: all of those that are ``wholes``, else the last one; copied to ``place``."""
+    frames, start, at = content.shape[1], rows.start, 0
     for row in wholes:
         end = at + row - start
         place[at:end] = content[start:row, -1]
@@ -326,7 +317,7 @@ def _keep(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes, at: 
         at, start = end + frames, row + 1
     end = at + rows.stop - start
     place[at:end] = content[start : rows.stop, -1]
-    return end
+    return place[:end]
 
 
 def _differ(some: Iterable[int], others: Iterable[int], size: int) -> Iterator[int]:
