@@ -308,7 +308,7 @@ def _frames(column: Array) -> Bytes:
 
 
 def _kept(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes) -> Bytes:
-    """The frames of ``rows`` that are kept: all of those that are ``wholes``, else the last one; copied to ``place``."""
+    """The frames of ``rows`` that are kept, copied to ``place``: all of those that are ``wholes``, else the last one."""
     frames, start, at = content.shape[1], rows.start, 0
     for row in wholes:
         end = at + row - start
@@ -322,17 +322,18 @@ def _kept(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes) -> B
 
 def _differ(some: Iterable[int], others: Iterable[int], size: int) -> Iterator[int]:
     """Where the ``size`` bytes at two addresses differ: not 0. They are looked at as it is asked for."""
-    return map(_MEMCMP, some, others, repeat(size))
+    # Made once, it need not be made for every call.
+    return map(_MEMCMP, some, others, repeat(ctypes.c_size_t(size)))
 
 
-def _memcmp() -> Callable[[int, int, int], int]:
+def _memcmp() -> Callable[[int, int, ctypes.c_size_t], int]:
     """The C library's, a third faster here than whatever numpy and Python offer."""
     try:
         # It keeps the interpreter's lock, for a microsecond: letting go of it would cost a tenth of that.
         found = ctypes.PyDLL(None).memcmp
     except (AttributeError, OSError, TypeError):
         # No such library by that name, as on Windows.
-        return lambda one, other, size: ctypes.string_at(one, size) != ctypes.string_at(other, size)
+        return lambda one, other, size: ctypes.string_at(one, size.value) != ctypes.string_at(other, size.value)
     found.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
     found.restype = ctypes.c_int
     return found
