@@ -10,14 +10,14 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import compress, islice, repeat
+from itertools import compress, cycle, repeat
 
 import lz4.block
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from rlcore.batch import LAST_OBS, LENGTH, SampleBatch
+from rlcore.batch import LAST_OBS, LENGTH, START, SampleBatch
 from rlcore.columns import Array
 
 Bytes = NDArray[np.uint8]
@@ -152,7 +152,7 @@ class PackedBatch:
 
 def pack(batch: SampleBatch) -> PackedBatch:
     """``batch`` by column: compressed where that pays, left alone where it does not."""
-    rows = {name: _packed(column) for name, column in batch.rows.items()}
+    rows = {name: _packed(column, batch.cuts[START]) for name, column in batch.rows.items()}
     cuts: dict[str, Column] = {}
     # A piece without rows has no last one that anything could follow on.
     stacks = {name for name, column in rows.items() if isinstance(column, Stacks)} if batch.cuts[LENGTH].all() else ()
@@ -173,8 +173,8 @@ def _row_column(name: str) -> str:
     return name.removeprefix("last_") if name.partition(".")[0] == LAST_OBS else ""
 
 
-def _packed(column: Array) -> Column:
-    stacked = _stacked(column)
+def _packed(column: Array, starts: NDArray[np.int64]) -> Column:
+    stacked = _stacked(column, starts)
     return _compressed(column) if stacked is None else stacked
 
 
@@ -253,34 +253,66 @@ def _is_stack(column: Array) -> bool:
     )
 
 
-def _stacked(column: Array) -> Stacks | None:
-    """None for what is no column of stacks, or of such as repeat too seldom."""
+def _stacked(column: Array, starts: NDArray[np.int64]) -> Stacks | None:
+    """None for what is no column of stacks, or of such as repeat too seldom.
+
+    Rows are expected to follow on the ones before but at ``starts``; whether they do is seen.
+    """
     if not _is_stack(column):
         return None
     rows, content = len(column), _frames(column)
-    _, frames, frame = content.shape
-    stack, begin = frames * frame, column.ctypes.data
-    earlier = range(begin + frame, begin + rows * stack, stack)
-    differ = _differ(earlier, range(begin + stack, begin + rows * stack, stack), stack - frame)
-    step = max(2, STACK_BLOCK_BYTES // stack)
+    frames = content.shape[1]
+    step = frames * max(1, STACK_BLOCK_BYTES // content[:frames].nbytes)
+    begun = set((starts // step).tolist())
     # One place for all blocks: memory that is new to the process costs more than the copying.
-    place = np.empty((step * frames, frame), np.uint8)
+    place = np.empty(((step + 1) * frames, content.shape[2]), np.uint8)
     wholes: list[int] = []
     blocks: list[Block] = []
     for first in range(0, rows, step):
-        own = [] if first else [0]
-        here = range(max(first, 1), min(first + step, rows))
-        found = list(islice(differ, len(here)))
-        if any(found):
-            own += compress(here, found)
-            if not first and len(own) - 1 > REPEATING * len(here):
+        here = range(first, min(first + step, rows))
+        kept = None if not first or first // step in begun else _chain(content, here, place)
+        if kept is None:
+            own = _wholes(content, here)
+            if not first and len(own) - 1 > REPEATING * (len(here) - 1):
                 return None
+            kept = _kept(content, here, own, place)
+            wholes += own
         # While the rows are in the cache.
-        blocks.append(_block(_kept(content, range(first, here.stop), own, place)))
-        wholes += own
+        blocks.append(_block(kept))
     whole = np.zeros(rows, np.bool_)
     whole[wholes] = True
     return Stacks(column.dtype, column.shape, whole, tuple(blocks))
+
+
+def _chain(content: Bytes, rows: range, place: Bytes) -> Bytes | None:
+    """The last frames of ``rows``, copied to ``place``; None where not each of them follows on the row before.
+
+    Of four frames, every fourth row has those of the three before it as well. Laid end to end, with what precedes them,
+    they have all that the other rows are to have: each of these is compared with its part of that.
+    """
+    _, frames, frame = content.shape
+    if len(rows) % frames:
+        return None
+    before, stack = frames - 1, frames * frame
+    place[:before] = content[rows.start - 1, 1:]
+    kept = place[before : before + len(rows)]
+    kept.reshape(-1, frames, frame)[:] = content[rows.start + before : rows.stop : frames]
+    others = (True,) * before + (False,)
+    parts = range(place.ctypes.data, place.ctypes.data + len(rows) * frame, frame)
+    here = range(content.ctypes.data + rows.start * stack, content.ctypes.data + rows.stop * stack, stack)
+    if any(_differ(compress(parts, cycle(others)), compress(here, cycle(others)), stack)):
+        return None
+    return kept
+
+
+def _wholes(content: Bytes, rows: range) -> list[int]:
+    """Those of ``rows`` that do not follow on the row before; the first of all has none before."""
+    _, frames, frame = content.shape
+    stack, begin = frames * frame, content.ctypes.data
+    here = range(max(rows.start, 1), rows.stop)
+    later = range(begin + here.start * stack, begin + here.stop * stack, stack)
+    earlier = range(later.start - stack + frame, later.stop - stack + frame, stack)
+    return [0] * (rows.start == 0) + list(compress(here, _differ(earlier, later, stack - frame)))
 
 
 def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Stacks | None:
@@ -308,7 +340,7 @@ def _frames(column: Array) -> Bytes:
 
 
 def _kept(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes) -> Bytes:
-    """The frames of ``rows`` that are kept, copied to ``place``: all of those that are ``wholes``, else the last one."""
+    """The frames of ``rows`` that are kept, copied to ``place``: all of the ``wholes``, of others the last one."""
     frames, start, at = content.shape[1], rows.start, 0
     for row in wholes:
         end = at + row - start
