@@ -1,12 +1,14 @@
 """What workers on Ray cost: until the first call and the first sample, a call, a broadcast of weights, memory.
 
-Beside each figure stands that of a bare Ray actor in the same run, where there is one; they take turns. Run by itself:
-``python benchmarks/ray_workers.py``.
+Beside each figure stands that of a bare Ray actor in the same run, where there is one; they take turns. Beside a
+broadcast stands that of weights of a fiftieth of the size, which takes the same way: what is copied would show. Run by
+itself: ``python benchmarks/ray_workers.py``.
 """
 
 from __future__ import annotations
 
 import functools
+import os
 import statistics
 import time
 from collections.abc import Callable, Mapping
@@ -22,14 +24,18 @@ from rlcore.parts import build_parts
 from rlcore.resolve import resolve
 from rlcore.runtime.ray import RayRuntime
 
-ROUNDS = 5
+ROUNDS = 7
 CALLS = 300
-BROADCASTS = 20
+BROADCASTS = 40
 WEIGHTS_MB = 10
 
 
 class Echo:
     """Returns nothing, whatever it is given."""
+
+    def processor_s(self) -> float:
+        """Seconds of processor time since the process began."""
+        return time.process_time()
 
     def take(self, value: Any = None) -> None:
         """Does nothing."""
@@ -44,6 +50,10 @@ class BareGym:
         self.env = gymnasium.make("CartPole-v1")
         self.env.reset(seed=0)
 
+    def processor_s(self) -> float:
+        """Seconds of processor time since the process began."""
+        return time.process_time()
+
     def take(self, value: Any = None) -> None:
         """Does nothing."""
 
@@ -57,6 +67,10 @@ class Sampler:
     def sample(self) -> int:
         """Takes a sample."""
         return self.evaluator.sample_counted()[0].env_steps
+
+    def processor_s(self) -> float:
+        """Seconds of processor time since the process began."""
+        return time.process_time()
 
     def own_memory(self) -> float:
         """MB that no other process shares."""
@@ -112,10 +126,12 @@ def makers(settings: Mapping[str, Any] = SMALL) -> EvaluatorMaker:
 def starts(runtime: RayRuntime, maker: EvaluatorMaker) -> None:
     """From asking for a worker to its first answer."""
     ours, samples, bare, memory = [], [], [], []
+    processor: list[list[float]] = [[], []]
     bare_actor = ray.remote(num_cpus=0)(BareGym)
     for i in range(ROUNDS):
         took, actor = until_answer(bare_actor.remote, lambda actor: ray.get(actor.take.remote()))
         bare.append(took)
+        processor[1].append(ray.get(actor.processor_s.remote()))
         ray.kill(actor)
         took, handle = until_answer(
             functools.partial(runtime.spawn, Echo), lambda handle: runtime.get(handle.submit("take"))
@@ -127,10 +143,12 @@ def starts(runtime: RayRuntime, maker: EvaluatorMaker) -> None:
             functools.partial(runtime.spawn, build), lambda handle: runtime.get(handle.submit("sample"))
         )
         samples.append(took)
+        processor[0].append(runtime.get(handle.submit("processor_s")))
         memory.append(runtime.get(handle.submit("own_memory")))
         runtime.kill(handle)
     report("first call of a worker", ours, bare, "s", 1.0)
     report("first sample of an evaluator (1024 steps)", samples, bare, "s", 1.0)
+    report("the same, processor time of its process", *processor, "s", 1.0)
     report("memory of its own", memory, unit="MB", scale=1.0)
 
 
@@ -153,20 +171,22 @@ def calls(runtime: RayRuntime) -> None:
 
 
 def broadcasts(runtime: RayRuntime) -> None:
-    """Weights put once, and handed to every worker."""
+    """Weights put once, and handed to every worker; beside a fiftieth of them, which is shared in the same way."""
     weights = {"default": {"w": np.zeros(WEIGHTS_MB << 18, np.float32)}}
+    fewer = {"default": {"w": np.zeros(WEIGHTS_MB << 18, np.float32)[::50].copy()}}
     for count in (1, 2, 4):
         handles = [runtime.spawn(Echo) for _ in range(count)]
         runtime.get([handle.submit("take") for handle in handles])
-        puts, gets, calls_alone = [], [], []
+        puts, gets, gets_of_fewer = [], [], []
         for _ in range(BROADCASTS):
             started = time.perf_counter()
             ref = runtime.put(weights)
             puts.append(time.perf_counter() - started)
             gets.append(seconds(take, runtime, handles, ref))
-            calls_alone.append(seconds(take, runtime, handles, None))
-        report(f"{WEIGHTS_MB} MB to {count} workers: put", puts)
-        report(f"{WEIGHTS_MB} MB to {count} workers: all have it", gets, calls_alone)
+            few = runtime.put(fewer)
+            gets_of_fewer.append(seconds(take, runtime, handles, few))
+        report(f"{WEIGHTS_MB} MB to {count} workers: one put", puts)
+        report(f"{WEIGHTS_MB} MB to {count} workers: all have it", gets, gets_of_fewer)
         for handle in handles:
             runtime.kill(handle)
 
@@ -176,6 +196,8 @@ def take(runtime: RayRuntime, handles: list[Any], value: Any) -> None:
 
 
 def main() -> None:
+    # An installed package has its bytecode beside it, and so has a source tree that was used before.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     started = time.perf_counter()
     runtime = RayRuntime()
     print(f"a Ray of our own is there after {time.perf_counter() - started:.1f} s")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, fields
+from operator import attrgetter
+from typing import Any, ClassVar, NamedTuple
 
 from rlcore.policy_graph import Progress, Weights
 from rlcore.sampling.episode import Episode
@@ -23,6 +24,14 @@ class Metrics:
     restarts: list[int] = field(default_factory=list)
     lost_steps: int = 0
     missing_samples: int = 0
+    #: It is the same as its fields, and pickled otherwise for speed alone.
+    copied_by_fields: ClassVar[bool] = True
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # By column: of short episodes there are thousands, and pickling objects takes ten times as long.
+        columns = zip(*map(_OF_EPISODE, self.episodes), strict=True)
+        counts = self.restarts, self.lost_steps, self.missing_samples
+        return _unpickled, (type(self), tuple(columns), counts)
 
     def add(self, later: Metrics) -> None:
         """What happened since."""
@@ -59,3 +68,12 @@ class Update(NamedTuple):
     version: int
     progress: dict[str, Progress]
     filters: dict[str, dict[str, Any]]
+
+
+_OF_EPISODE = attrgetter(*(one.name for one in fields(Episode)))
+
+
+def _unpickled(
+    metrics: type[Metrics], columns: tuple[tuple[Any, ...], ...], counts: tuple[list[int], int, int]
+) -> Metrics:
+    return metrics(list(map(Episode, *columns)) if columns else [], *counts)

@@ -7,24 +7,24 @@ none, as the first of each piece, are kept whole. Whether a row repeats is decid
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress, cycle
 
 import lz4.block
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from rlcore.batch import LAST_OBS, LENGTH, SampleBatch
+from rlcore.batch import LAST_OBS, LENGTH, START, SampleBatch
 from rlcore.columns import Array
-from rlcore.same_bytes import differ
 
 Bytes = NDArray[np.uint8]
 
 #: Columns are compressed in blocks of about so many bytes, those of stacks of frames by so many bytes of stacks: they
 #: fit into a core's cache.
 BLOCK_BYTES = 1 << 20
-STACK_BLOCK_BYTES = 600_000
+STACK_BLOCK_BYTES = 900_000
 
 #: Compressed is what shrinks at least to this share, judged by pieces of so many bytes where there are many more.
 WORTHWHILE, PROBE_BYTES, PROBES = 0.9, 1 << 14, 2
@@ -151,7 +151,7 @@ class PackedBatch:
 
 def pack(batch: SampleBatch) -> PackedBatch:
     """``batch`` by column: compressed where that pays, left alone where it does not."""
-    rows = {name: _packed(column) for name, column in batch.rows.items()}
+    rows = {name: _packed(column, batch.cuts[START]) for name, column in batch.rows.items()}
     cuts: dict[str, Column] = {}
     # A piece without rows has no last one that anything could follow on.
     stacks = {name for name, column in rows.items() if isinstance(column, Stacks)} if batch.cuts[LENGTH].all() else ()
@@ -172,8 +172,8 @@ def _row_column(name: str) -> str:
     return name.removeprefix("last_") if name.partition(".")[0] == LAST_OBS else ""
 
 
-def _packed(column: Array) -> Column:
-    stacked = _stacked(column)
+def _packed(column: Array, starts: NDArray[np.int64]) -> Column:
+    stacked = _stacked(column, starts)
     return _compressed(column) if stacked is None else stacked
 
 
@@ -252,35 +252,66 @@ def _is_stack(column: Array) -> bool:
     )
 
 
-def _stacked(column: Array) -> Stacks | None:
-    """None for what is no column of stacks, or of such as repeat too seldom."""
+def _stacked(column: Array, starts: NDArray[np.int64]) -> Stacks | None:
+    """None for what is no column of stacks, or of such as repeat too seldom.
+
+    Rows are expected to follow on the ones before but at ``starts``; whether they do is seen.
+    """
     if not _is_stack(column):
         return None
-    rows, content = len(column), column.reshape(len(column), -1).view(np.uint8)
-    stack = content.shape[1]
-    frame = stack // column.shape[1]
-    # How many bytes of a stack the one before may have had.
-    begin, shared = column.ctypes.data, stack - frame
-    whole = np.zeros(rows, np.bool_)
-    whole[0] = True
-    step = max(1, STACK_BLOCK_BYTES // stack)
-    last_frames, frames = content[:, shared:], np.empty((step, frame), np.uint8)
-    blocks = []
+    rows, content = len(column), _frames(column)
+    frames = content.shape[1]
+    step = frames * max(1, STACK_BLOCK_BYTES // content[:frames].nbytes)
+    begun = set((starts // step).tolist())
+    # One place for all blocks: memory that is new to the process costs more than the copying.
+    place = np.empty(((step + 1) * frames, content.shape[2]), np.uint8)
+    wholes: list[int] = []
+    blocks: list[Block] = []
     for first in range(0, rows, step):
-        last = min(first + step, rows)
-        here = range(begin + max(first, 1) * stack, begin + last * stack, stack)
-        changed = differ(range(here.start - shared, here.stop - shared, stack), here, shared)
+        here = range(first, min(first + step, rows))
+        kept = None if not first or first // step in begun else _chain(content, here, place)
+        if kept is None:
+            own = _wholes(content, here)
+            if not first and len(own) - 1 > REPEATING * (len(here) - 1):
+                return None
+            kept = _kept(content, here, own, place)
+            wholes += own
         # While the rows are in the cache.
-        if not first and np.count_nonzero(changed) > REPEATING * len(changed):
-            return None
-        if first and not any(changed):
-            kept = frames[: last - first]
-            kept[:] = last_frames[first:last]
-        else:
-            whole[last - len(changed) : last] = changed
-            kept = _kept_frames(content, first, last, whole, shared)
         blocks.append(_block(kept))
+    whole = np.zeros(rows, np.bool_)
+    whole[wholes] = True
     return Stacks(column.dtype, column.shape, whole, tuple(blocks))
+
+
+def _chain(content: Bytes, rows: range, place: Bytes) -> Bytes | None:
+    """The last frames of ``rows``, copied to ``place``; None where not each of them follows on the row before.
+
+    Of four frames, every fourth row has those of the three before it as well. Laid end to end, with what precedes them,
+    they have all that the other rows are to have: each of these is compared with its part of that.
+    """
+    _, frames, frame = content.shape
+    if len(rows) % frames:
+        return None
+    before, stack = frames - 1, frames * frame
+    place[:before] = content[rows.start - 1, 1:]
+    kept = place[before : before + len(rows)]
+    kept.reshape(-1, frames, frame)[:] = content[rows.start + before : rows.stop : frames]
+    others = (True,) * before + (False,)
+    parts = range(place.ctypes.data, place.ctypes.data + len(rows) * frame, frame)
+    here = range(content.ctypes.data + rows.start * stack, content.ctypes.data + rows.stop * stack, stack)
+    if any(differ(compress(parts, cycle(others)), compress(here, cycle(others)), stack)):
+        return None
+    return kept
+
+
+def _wholes(content: Bytes, rows: range) -> list[int]:
+    """Those of ``rows`` that do not follow on the row before; the first of all has none before."""
+    _, frames, frame = content.shape
+    stack, begin = frames * frame, content.ctypes.data
+    here = range(max(rows.start, 1), rows.stop)
+    later = range(begin + here.start * stack, begin + here.stop * stack, stack)
+    earlier = range(later.start - stack + frame, later.stop - stack + frame, stack)
+    return [0] * (rows.start == 0) + list(compress(here, differ(earlier, later, stack - frame)))
 
 
 def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Stacks | None:
@@ -288,22 +319,33 @@ def _stacked_after(before: Array, rows: NDArray[np.int64], column: Array) -> Sta
     if not _is_stack(before) or column.shape[1:] != before.shape[1:] or column.dtype != before.dtype or not len(column):
         return None
     column = np.ascontiguousarray(column)
-    content = column.reshape(len(column), -1).view(np.uint8)
-    stack = content.shape[1]
-    frame = stack // column.shape[1]
+    content = _frames(column)
+    count, frames, frame = content.shape
+    stack, begin = frames * frame, column.ctypes.data
     earlier = (before.ctypes.data + frame + rows * stack).tolist()
-    later = range(column.ctypes.data, column.ctypes.data + column.nbytes, stack)
-    whole = np.array(differ(earlier, later, stack - frame), np.bool_)
-    if whole.mean() > REPEATING:
+    changed = differ(earlier, range(begin, begin + count * stack, stack), stack - frame)
+    wholes = list(compress(range(count), changed))
+    if len(wholes) > REPEATING * count:
         return None
-    kept = _kept_frames(content, 0, len(column), whole, stack - frame)
+    kept = _kept(content, range(count), wholes, np.empty((count * frames, frame), np.uint8))
+    whole = np.zeros(count, np.bool_)
+    whole[wholes] = True
     return Stacks(column.dtype, column.shape, whole, (_block(kept),))
 
 
-def _kept_frames(content: Bytes, start: int, end: int, whole: NDArray[np.bool_], shared: int) -> Bytes:
-    """The bytes that are kept of the rows from ``start`` to ``end``: all of a whole one, else the last frame."""
-    parts: list[Bytes] = []
-    for row in (start + np.flatnonzero(whole[start:end])).tolist():
-        parts += [content[start:row, shared:].reshape(-1), content[row]]
-        start = row + 1
-    return np.concatenate([*parts, content[start:end, shared:].reshape(-1)])
+def _frames(column: Array) -> Bytes:
+    """A contiguous column of stacks by row, frame and byte."""
+    return column.reshape(*column.shape[:2], -1).view(np.uint8)
+
+
+def _kept(content: Bytes, rows: range, wholes: Iterable[int], place: Bytes) -> Bytes:
+    """The frames of ``rows`` that are kept, copied to ``place``: all of the ``wholes``, of others the last one."""
+    frames, start, at = content.shape[1], rows.start, 0
+    for row in wholes:
+        end = at + row - start
+        place[at:end] = content[start:row, -1]
+        place[end : end + frames] = content[row]
+        at, start = end + frames, row + 1
+    end = at + rows.stop - start
+    place[at:end] = content[start : rows.stop, -1]
+    return place[:end]

@@ -89,7 +89,7 @@ def _copied(value: Any, known: dict[int, NDArray[Any]], depth: int) -> Any:
 
 @functools.cache
 def _is_plain_record(kind: type) -> bool:
-    """Whether it is a dataclass or a named tuple of a module, which is pickled as its fields are."""
+    """Whether it is a dataclass or a named tuple of a module, which is pickled as its fields are, or as good as that."""
     is_tuple = kind.__bases__ == (tuple,) and hasattr(kind, "_make")
     if not is_tuple and (not dataclasses.is_dataclass(kind) or "__slots__" in vars(kind)):
         return False
@@ -98,7 +98,7 @@ def _is_plain_record(kind: type) -> bool:
         there = getattr(there, name, None)
     bases = () if is_tuple else kind.__mro__[:-1]
     own = any(name in vars(base) for base in bases for name in PICKLED_BY)
-    return there is kind and not own
+    return there is kind and (not own or getattr(kind, "copied_by_fields", False))
 
 
 #: Methods that say that something is pickled otherwise.

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcore import same_bytes
+from rlcore import packing, same_bytes
 from rlcore.batch import SampleBatch
 from rlcore.packing import Blocks, Stacks, pack, unpack
 
@@ -105,6 +105,48 @@ def test_stacks_that_repeat_and_stacks_that_do_not_come_out_as_they_went_in(
     there_and_back(batch)
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(st.integers(0, 40), min_size=1, max_size=4),
+    st.integers(2, 5),
+    st.integers(1, 4),
+    st.booleans(),
+    st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 2**20)), max_size=2),
+    st.integers(0, 100),
+)
+def test_stacks_come_out_as_they_went_in_over_many_blocks(
+    lengths: list[int], frames: int, groups: int, told: bool, spoilt: list[tuple[int, int]], seed: int
+) -> None:
+    batch = games(lengths, frames, (16, 16), seed)
+    for where, place in spoilt:
+        column = batch.rows["obs"]
+        if len(column):
+            column.reshape(-1)[place % column.nbytes] ^= 1 + where % 255
+    if not told:
+        # Pieces whose beginnings are seen, not told.
+        batch = batch_of(batch.rows["obs"], batch.cuts["last_obs"][-1:], [sum(lengths)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(packing, "STACK_BLOCK_BYTES", groups * frames * frames * 256)
+        there_and_back(batch)
+
+
+@pytest.mark.parametrize("spoilt", [None, *range(16, 32)])
+def test_a_row_that_does_not_follow_is_kept_whole_wherever_it_is(
+    spoilt: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batch = games([64], 4, (16, 16), 0)
+    monkeypatch.setattr(packing, "STACK_BLOCK_BYTES", 16 * 4 * 256)
+    expected = [0]
+    if spoilt is not None:
+        # Its oldest frame: the rows after it still follow.
+        batch.rows["obs"][spoilt, 0, 3, 3] ^= 1
+        expected += [spoilt]
+    obs = pack(batch).rows["obs"]
+    assert isinstance(obs, Stacks) and len(obs.blocks) == 4
+    assert np.flatnonzero(obs.whole).tolist() == expected
+    there_and_back(batch)
+
+
 def test_frames_of_stacks_are_kept_once() -> None:
     batch = games([20, 1, 43], 4, (84, 84), 0)
     packed = pack(batch)
@@ -154,7 +196,7 @@ def test_without_the_c_library_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -
     def missing(name: object) -> object:
         raise OSError
 
-    monkeypatch.setattr(same_bytes.ctypes, "CDLL", missing)
+    monkeypatch.setattr(same_bytes.ctypes, "PyDLL", missing)
     monkeypatch.setattr(same_bytes, "_MEMCMP", same_bytes._memcmp())
     without = pack(batch)
     assert pickle.dumps(without) == pickle.dumps(with_it)

@@ -6,7 +6,8 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +22,62 @@ class Holder:
 
     def __init__(self, array: np.ndarray) -> None:
         self.array = array
+
+
+class Place(NamedTuple):
+    """Where the weights ``w`` are that a worker was sent: the file that is mapped there, and the memory it costs."""
+
+    total: float
+    owned: bool
+    writeable: bool
+    file: str | None
+    shared: bool
+    private_kb: int
+
+
+class Receiver:
+    """Takes what evaluators are sent, and tells where it lies."""
+
+    def __init__(self, index: int) -> None:
+        self._places: list[Place] = []
+
+    def receive(self, update: Any) -> None:
+        array = update.weights["default"]["w"]
+        total = float(array.sum(dtype=np.float64))
+        lines = _mapping(array.__array_interface__["data"][0])
+        fields = lines[0].split() if lines else []
+        sizes = {line.split()[0]: int(line.split()[1]) for line in lines[1:] if line.endswith("kB")}
+        self._places.append(
+            Place(
+                total,
+                bool(array.flags.owndata),
+                bool(array.flags.writeable),
+                fields[5] if len(fields) > 5 else None,
+                bool(fields) and fields[1].endswith("s"),
+                sizes.get("Private_Clean:", 0) + sizes.get("Private_Dirty:", 0),
+            )
+        )
+
+    def seen(self) -> list[Place]:
+        return self._places
+
+    def close(self) -> None:
+        """As evaluators are closed."""
+
+
+def _mapping(address: int) -> list[str]:
+    """What Linux tells of the memory at ``address``: the line of its mapping, and those of its sizes."""
+    found: list[str] = []
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        bounds = line.split(" ", 1)[0].split("-")
+        if len(bounds) == 2:
+            if found:
+                return found
+            if int(bounds[0], 16) <= address < int(bounds[1], 16):
+                found = [line]
+        elif found:
+            found.append(line)
+    return found
 
 
 class Counter:

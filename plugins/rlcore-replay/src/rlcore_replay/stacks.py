@@ -108,7 +108,7 @@ class FrameStacks:
         # The sort is stable: the first of a run is the earliest entry.
         first[order] = order[np.flatnonzero(opens)[np.cumsum(opens) - 1]]
         later = np.flatnonzero(first != np.arange(len(first)))
-        changed = differ(addresses[first[later]].tolist(), addresses[later].tolist(), self.pool.frame_bytes)
+        changed = list(differ(addresses[first[later]].tolist(), addresses[later].tolist(), self.pool.frame_bytes))
         differs = later[np.array(changed, np.bool_)]
         self.differing += len(differs)
         self.shared += len(later) - len(differs)
