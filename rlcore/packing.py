@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from rlcore.batch import LAST_OBS, LENGTH, START, SampleBatch
 from rlcore.columns import Array
+from rlcore.same_bytes import differ
 
 Bytes = NDArray[np.uint8]
 

@@ -89,7 +89,7 @@ def _copied(value: Any, known: dict[int, NDArray[Any]], depth: int) -> Any:
 
 @functools.cache
 def _is_plain_record(kind: type) -> bool:
-    """Whether it is a dataclass or a named tuple of a module, which is pickled as its fields are, or as good as that."""
+    """Whether it is a module's dataclass or named tuple, pickled as its fields are, or as good as that."""
     is_tuple = kind.__bases__ == (tuple,) and hasattr(kind, "_make")
     if not is_tuple and (not dataclasses.is_dataclass(kind) or "__slots__" in vars(kind)):
         return False
