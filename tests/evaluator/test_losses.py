@@ -252,6 +252,10 @@ def test_what_optimizers_call_is_settled_while_another_hangs() -> None:
     one.rounds(1)
     began = one.runtime.time
     times: list[float] = []
-    one.set._crew._on_loss = lambda index, cause: times.append(one.runtime.time - began)
+
+    def lost(index: int, cause: str) -> None:
+        times.append(one.runtime.time - began)
+
+    one.set._crew._watch = Watch(lost, lambda places, size: None)
     assert one.set.settle([(handle, handle.submit("get_weights")) for handle in one.set.handles]) == [LOST, LOST]
     assert times == [LOOK_S, 100.0]

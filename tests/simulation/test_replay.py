@@ -21,9 +21,9 @@ STEPS = 5
 CAPACITY, STARTS, MINIBATCH, RATIO = 70, 30, 8, 1.5
 SETTINGS = {"capacity": CAPACITY, "learning_starts": STARTS, "minibatch_size": MINIBATCH, "learnt_per_sampled": RATIO}
 
-#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, the last broadcast
-#: and what it is asked then. With two rounds a step, two broadcasts at the most.
-MOST_IN_FLIGHT = 5
+#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, twice where it found
+#: no room at first, the last broadcast and what it is asked then. With two rounds a step, two broadcasts at the most.
+MOST_IN_FLIGHT = 8
 
 
 def seeds(few: range, many: range) -> list[Any]:
@@ -45,7 +45,7 @@ def test_whatever_fails(seed: int) -> None:
     optimizer: Any = one.optimizer
     size, env_steps, learnt = one.count * sim.ROWS, 0, 0
     for result in sim.run(one, STEPS):
-        assert result.env_steps == rounds * size and not result.dropped_rows
+        assert result.env_steps == rounds * size - sim.ROWS * sim.missing_samples(one) and not result.dropped_rows
         env_steps, learnt = env_steps + result.env_steps, learnt + result.learnt_rows
         # As many minibatches as are due, whatever became of whom.
         due = int(max(0, env_steps - STARTS) * RATIO)
@@ -66,7 +66,8 @@ def test_whatever_fails(seed: int) -> None:
 def check_versions(one: sim.Simulated) -> None:
     """Samples are of the weights of the last broadcast, and the next of a later one."""
     for versions in one.versions.values():
-        assert versions == list(range(len(versions)))
+        # Who was missing in a round goes on with the weights of the next.
+        assert versions == sorted(set(versions)) and set(versions) <= set(range(len(one.rounds)))
     for version, batch in enumerate(one.fetched):
         assert set(batch.cuts["policy_version"].tolist()) == {version}
         assert len(np.unique(batch["w_seen"])) == 1

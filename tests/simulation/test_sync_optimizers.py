@@ -23,9 +23,11 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 OPTIMIZERS = sorted(SETTINGS)
 
-#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, the last broadcast
-#: and what it is asked then; a replica of allreduce catches up besides. Whatever the number of updates.
-MOST_IN_FLIGHT = {"multi_gpu": 4, "allreduce": 11}
+
+#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, twice where it found
+#: no room at first, the last broadcast and what it is asked then; a replica of allreduce catches up besides. Whatever
+#: the number of updates.
+MOST_IN_FLIGHT = {"multi_gpu": 7, "allreduce": 17}
 
 
 def seeds(few: range, many: range) -> list[Any]:
@@ -42,9 +44,13 @@ def test_whatever_fails(optimizer: str, seed: int) -> None:
     results = []
     for result in sim.run(one, STEPS):
         results.append(result)
-        # The batch has its size in every epoch, whoever is lost in between.
-        assert result.env_steps == size
-        assert result.learnt_rows == SETTINGS[optimizer]["epochs"] * size
+        # The batch has its size in every epoch, whoever is lost in between, but for those that there is no room for.
+        full = size - sim.ROWS * sim.missing_samples(one)
+        assert result.env_steps == full
+        # A replica whose machine goes again, before anyone has sampled, may be missing in some of the epochs alone.
+        assert result.learnt_rows <= SETTINGS[optimizer]["epochs"] * full
+        if not result.dropped_rows:
+            assert result.learnt_rows == SETTINGS[optimizer]["epochs"] * full
         assert result.dropped_rows % sim.ROWS == 0
         check_replicas(one)
     assert runtime.now() <= sim.time_bound(runtime.faults, STEPS)
@@ -69,7 +75,8 @@ def check_rows(one: sim.Simulated, results: list[Any]) -> None:
 def check_versions(one: sim.Simulated) -> None:
     """Samples are of the weights of the last broadcast, and the next of a later one."""
     for versions in one.versions.values():
-        assert versions == list(range(len(versions)))
+        # Who was missing in a round goes on with the weights of the next.
+        assert versions == sorted(set(versions)) and set(versions) <= set(range(len(one.rounds)))
     for version, batch in enumerate(one.fetched):
         assert set(batch.cuts["policy_version"].tolist()) == {version}
         assert len(np.unique(batch["w_seen"])) == 1

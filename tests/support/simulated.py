@@ -168,6 +168,11 @@ def run(one: Simulated, steps: int) -> Iterable[StepResult]:
         yield result
 
 
+def missing_samples(one: Simulated) -> int:
+    """How many samples rounds went on without since this was asked last, because there was no room for an evaluator."""
+    return sum(own.missing_samples for own in one.set.metrics())
+
+
 def time_bound(faulty: int, steps: int) -> float:
     """Virtual seconds that a run may take: every fault costs a time-out at most, and stragglers are given up."""
     return (faulty + steps * 40 + 4) * (STARTING_S + TIMEOUT_S)

@@ -56,8 +56,8 @@ class AllReduce(PolicyOptimizer):
         self._ledger = Ledger(trains)
         self._units = {policy_id: local.graph(policy_id).minibatch_unit for policy_id in trains}
         self._averages = self._averaging()
-        #: Rows of samples that went with their evaluators in this step, before all was learnt that there was in them.
-        self._dropped = 0
+        #: Of the last step: rows that went with their replicas, and environment steps whose samples nobody learnt from.
+        self._dropped = self._left_out = 0
         #: What the replicas have been told last.
         self._told = self._ledger.progress
         self._everywhere("keep_samples", KEPT_SAMPLES)
@@ -89,7 +89,7 @@ class AllReduce(PolicyOptimizer):
         self._everywhere("on_progress", self._told)
         stats, updates, learnt_rows, skipped = MeanStats(), 0, 0, self._ledger.skipped
         stopped: set[str] = set()
-        self._dropped = 0
+        self._dropped = self._left_out = 0
         for _ in range(self.config.epochs):
             epoch = Epoch(samples, self._units, self.config.minibatch_size, self._rng)
             for number in range(epoch.updates):
@@ -103,7 +103,7 @@ class AllReduce(PolicyOptimizer):
         self.evaluators.broadcast({}, self._ledger.progress)
         skipped = self._ledger.skipped - skipped
         return StepResult(
-            sum(sample.info.env_steps for sample in samples),
+            sum(sample.info.env_steps for sample in samples) + self._left_out,
             learnt_rows,
             updates - skipped,
             skipped,
@@ -141,6 +141,7 @@ class AllReduce(PolicyOptimizer):
             self._dropped += sum(sample.info.rows.get(policy_id, 0) for policy_id in self.trains)
             instead = self.evaluators.by_place.get(sample.index)
             if instead is None or not self.evaluators.waits_for_everyone:
+                self._left_out += sample.info.env_steps
                 del samples[i]
                 continue
             self._catch_up([instead])
@@ -149,6 +150,7 @@ class AllReduce(PolicyOptimizer):
             if other.index != sample.index:
                 # Its place has become vacant, and this is of a replica that has a share already.
                 self._dropped += sum(other.info.rows.get(policy_id, 0) for policy_id in self.trains)
+                self._left_out += other.info.env_steps
                 del samples[i]
         return bool(samples)
 
