@@ -403,3 +403,29 @@ def test_settings_that_are_wrong_are_named() -> None:
         config["optimizer"] |= wrong
         with pytest.raises(ConfigError, match=message):
             Trainer(config)
+
+
+def test_it_shares_evaluators_with_an_optimizer_of_another_kind(tmp_path: Path) -> None:
+    pytest.importorskip("rlcore_sync")
+    config = dqn(
+        {
+            "env": "rlcore.testing.environments:TwoAgentEnv",
+            "filter": "none",
+            "policies": {
+                "left": {"graph": "rlcore.testing.linear_q:LinearQ", "policy": {"n_step": 2}},
+                "right": {"graph": "numpy.pg", "optimizer": {"name": "multi_gpu"}},
+            },
+            "policy_of": {"left": "left", "right": "right"},
+        }
+    )
+    with Trainer(config) as trainer:
+        rows = [without_times(trainer.step()) for _ in range(4)]
+        sha256 = trainer.weights_sha256()
+    # Three rounds of two times eight steps, of which multi_gpu takes one at a time.
+    assert [row["env_steps"] for row in rows] == [48, 96, 144, 192]
+    with Trainer(config, out=tmp_path / "run") as trainer:
+        trainer.step()
+        trainer.step()
+    with Trainer.restore(tmp_path / "run", overrides={"stop.iteration": 9}, trust=True) as restored:
+        assert [without_times(restored.step()) for _ in range(2)] == rows[2:]
+        assert restored.weights_sha256() == sha256
