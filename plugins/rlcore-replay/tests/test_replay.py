@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from rlcore.batch import LENGTH, SampleBatch
 from rlcore.errors import BatchError, CheckpointError, ConfigError, OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PolicyGraph
 from rlcore.runtime.inline import InlineRuntime
@@ -25,6 +27,7 @@ from rlcore.testing.linear_q import LinearQ
 from rlcore.trainer import Trainer
 from rlcore_replay import HindsightBuffer, Replay, ReplayBuffer, SequenceBuffer, bytes_for, memory
 from rlcore_replay.memory import ReplaySizeWarning
+from rlcore_replay.memory_figure import in_words
 from rlcore_replay.pace import LearningPace
 
 
@@ -281,6 +284,18 @@ def test_the_figure_is_what_the_buffer_takes() -> None:
     one.step()
     figure = bytes_for(one.local.graph_spec("default"), 1000, prioritized=True)
     assert figure.least == figure.most == pytest.approx(one.memory.buffers["default"].nbytes, rel=0.35)
+
+
+def test_figures_are_told_in_words() -> None:
+    told = [in_words(count) for count in (0, 950, 4_900_000, 999_700, 2.3e12)]
+    assert told == ["0 bytes", "950 bytes", "4.9 MB", "1 MB", "2,300 GB"]
+
+
+def test_frames_that_are_stored_once_count_once() -> None:
+    space = gymnasium.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    spec = GraphSpec(LinearQ, space, gymnasium.spaces.Discrete(6), LinearQ.Config(), np.random.SeedSequence(0))
+    figure = bytes_for(spec, 100_000, prioritized=True)
+    assert str(figure) == "805 MB to 5.65 GB"
 
 
 def test_more_than_the_machine_has_is_refused_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
