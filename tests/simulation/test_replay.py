@@ -21,7 +21,7 @@ STEPS = 5
 CAPACITY, STARTS, MINIBATCH, RATIO = 70, 30, 8, 1.5
 SETTINGS = {"capacity": CAPACITY, "learning_starts": STARTS, "minibatch_size": MINIBATCH, "learnt_per_sampled": RATIO}
 
-#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, twice where it found
+#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, twice where it had
 #: no room at first, the last broadcast and what it is asked then. With two rounds a step, two broadcasts at the most.
 MOST_IN_FLIGHT = 8
 

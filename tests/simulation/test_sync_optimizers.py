@@ -24,7 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 OPTIMIZERS = sorted(SETTINGS)
 
 
-#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, twice where it found
+#: Calls that a worker may have been sent and not answered: those that start and bring up a new one, twice where it had
 #: no room at first, the last broadcast and what it is asked then; a replica of allreduce catches up besides. Whatever
 #: the number of updates.
 MOST_IN_FLIGHT = {"multi_gpu": 7, "allreduce": 17}
