@@ -50,6 +50,47 @@ class DQN(Algorithm):
     }
 
 
+class Rainbow(Algorithm):
+    """Deep Q-learning with six improvements (Hessel et al. 2018): double, dueling, distributional and noisy networks,
+    sums over several steps, priorities. ``policy.distribution`` has to span the returns of the task."""
+
+    policy_graph = "dqn"
+    optimizer = "replay"
+    policy = {
+        "learning_rate": 2.5e-4,
+        "gamma": 0.99,
+        "epsilon": 0.0,
+        "double": True,
+        "dueling": True,
+        "noisy": 0.5,
+        "n_step": 3,
+        "distribution": {"low": -10.0, "high": 10.0, "atoms": 51},
+        "target_update_every": 8000,
+    }
+    optimizers = {
+        "replay": {
+            "capacity": 100_000,
+            "learning_starts": 1000,
+            "minibatch_size": 32,
+            "learnt_per_sampled": 8.0,
+            "rounds": 250,
+            "prioritized": {"alpha": 0.5, "beta": [[0, 0.4], [1_000_000, 1.0]]},
+        }
+    }
+    evaluators = {"envs": 1, "fragment": 4}
+    settings = {
+        "CartPole-v1": {
+            "policy": {
+                "learning_rate": [[0, 1e-3], [60_000, 5e-5]],
+                "distribution": {"low": 0.0, "high": 100.0, "atoms": 51},
+                "tau": 0.01,
+            },
+            "model": {"hidden": [128, 128]},
+            "optimizers": {"replay": {"minibatch_size": 64, "learnt_per_sampled": 16.0}},
+        },
+    }
+
+
 class DDPG(Algorithm):
     """Deep deterministic policy gradient (Lillicrap et al. 2016)."""
 
