@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
-
 #: An update of 256 transitions for each step.
 _CONTINUOUS = {
     "capacity": 1_000_000,
@@ -121,4 +120,10 @@ class SAC(Algorithm):
     policy = {"learning_rate": 3e-4, "gamma": 0.99, "random_steps": 1000}
     optimizers = {"replay": _CONTINUOUS}
     evaluators = {"envs": 1, "fragment": 1}
-    settings = {"Pendulum-v1": {"policy": {"learning_rate": 1e-3, "gamma": 0.98}, **_SMALL}}
+    settings = {
+        "Pendulum-v1": {"policy": {"learning_rate": 1e-3, "gamma": 0.98}, **_SMALL},
+        "MountainCarContinuous-v0": {
+            "policy": {"learning_rate": 1e-3, "gamma": 0.995, "noise_correlation": 0.9, "random_steps": 2000},
+            **_SMALL,
+        },
+    }

@@ -18,8 +18,9 @@ from rlcore.acting.deterministic import (
     DeterministicConfig,
     architecture_of,
 )
+from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, SampleBatch
-from rlcore.columns import Array, Columns
+from rlcore.columns import Array, Columns, length
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     Actor,
@@ -145,7 +146,12 @@ class DDPG(OffPolicyActorCritic):
         rng: np.random.Generator,
     ) -> ActOutput:
         """Actions for ``[n, ...]`` observations, within the bounds; without ``explore`` without noise."""
-        return ActOutput(self._choice.choose(self._policy_outputs(obs), rows, explore, rng))
+        check_state(state, self._choice.draws.state_parts, length(obs))
+        return self._choice.choose(self._policy_outputs(obs), state, rows, explore, rng)
+
+    def initial_state(self, n: int) -> State:
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
 
     @torch.inference_mode()
     def _values(self, obs: Columns, actions: Array | None) -> NDArray[np.float32]:
