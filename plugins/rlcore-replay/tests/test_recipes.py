@@ -109,3 +109,19 @@ def test_they_learn_pendulum(algorithm: str, steps: int, seed: int) -> None:
 @pytest.mark.learning
 def test_sac_learns_mountain_car() -> None:
     assert evaluated("sac", "MountainCarContinuous-v0", 50_000, 0) >= 90
+
+
+MEMORY: dict[str, Any] = {
+    "evaluators": {"envs": 8, "fragment": 10},
+    "policy": {"epsilon": [[0, 1.0], [10_000, 0.05]], "learning_rate": 2e-3},
+}
+SEQUENCES = {"sequence_length": 10, "minibatch_size": 320, "learnt_per_sampled": 16, "rounds": 10, "capacity": 2000}
+
+
+@pytest.mark.learning
+def test_a_memory_is_learnt_only_with_one() -> None:
+    env = "rlcore.testing.environments:RememberFirst"
+    recurrent = {"model": {"hidden": [32], "lstm": 32}, "optimizer": SEQUENCES}
+    plain = {"model": {"hidden": [32]}, "optimizer": {"minibatch_size": 320, "learnt_per_sampled": 16, "rounds": 10}}
+    assert evaluated("dqn", env, 20_000, 0, **MEMORY, **recurrent) == 1.0
+    assert evaluated("dqn", env, 20_000, 0, **MEMORY, **plain) < 0.5

@@ -79,6 +79,7 @@ class DDPG(OffPolicyActorCritic):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         self._choice = DeterministicChoice(observation_space, action_space, self.config)
         self.lookahead = self._choice.lookahead
+        self._random = bool(self.config.target_noise)
         self._architecture = architecture_of(observation_space, self._choice.scale, self.config)
         self._begin_networks(self._architecture, rng, follow_policy=True)
 
@@ -101,8 +102,6 @@ class DDPG(OffPolicyActorCritic):
 
     def _draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
         own = self.config
-        if not own.target_noise:
-            return {}
         noise = rng.standard_normal((rows, self._choice.scale.size), np.float32)
         noise *= np.float32(own.target_noise)
         return {NOISE: np.clip(noise, -own.target_noise_clip, own.target_noise_clip, out=noise)}

@@ -96,7 +96,7 @@ class DQN(OffPolicyGraph):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own = self.config
         self._architecture = QArchitecture.of(observation_space, action_space, own)
-        self._recurrent = bool(self._architecture.lstm)
+        self._recurrent, self._random = bool(self._architecture.lstm), bool(self._architecture.noise)
         self.minibatch_unit: Unit = PIECE if self._recurrent else ROW
         self._choice = QChoice(observation_space, action_space, own)
         self.lookahead = self._choice.lookahead
@@ -134,12 +134,8 @@ class DQN(OffPolicyGraph):
     def _read_actions(self, actions: Columns) -> NDArray[np.int64]:
         return np.asarray(actions, np.int64)
 
-    def _draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
-        return {}
-
     def _shared_draws(self, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
-        size = self._architecture.noise_size
-        return {NOISE: factorised_noise(3, size, rng)} if size else {}
+        return {NOISE: factorised_noise(3, self._architecture.noise_size, rng)}
 
     def coefficients(self) -> dict[str, Coefficient]:
         return {"q_loss": Coefficient(1.0), "q_mean": Coefficient()}
