@@ -125,9 +125,11 @@ def epsilon_greedy(
 ) -> NDArray[np.int64]:
     """The best action of each row, with probability ``epsilon`` (a number or ``[n]``) any of those allowed instead."""
     n, actions = q.shape
-    explores = rng.random(n) < epsilon
+    best, explores = greedy(q, allowed), np.less(rng.random(n), epsilon)
+    if not explores.any():
+        return best
     anything = rng.integers(actions, size=n) if allowed is None else _any_of(allowed, rng)
-    return np.where(explores, anything, greedy(q, allowed))
+    return np.where(explores, anything, best)
 
 
 def _any_of(allowed: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:

@@ -172,9 +172,9 @@ class DQN(OffPolicyGraph):
         """The temporal differences, losses and values of the rows, ``[n, 1]``; only losses have a gradient."""
         rewards, discounts = inputs[REWARDS], inputs[DISCOUNTS]
         if not self._returns:
-            errors = taken - value_losses.td_targets(rewards, discounts, after)
-            losses = value_losses.squared_or_huber(errors, self.config.huber_delta)
-            return errors.detach(), losses, taken.detach()
+            targets, found = value_losses.td_targets(rewards, discounts, after), taken.detach()
+            losses = value_losses.squared_or_huber(taken, targets, self.config.huber_delta)
+            return found - targets, losses, found
         returns = self._returns[taken.device]
         targets = value_losses.project(after.softmax(1), rewards, discounts, returns)
         log_probabilities = taken.log_softmax(1)
@@ -259,4 +259,6 @@ class DQN(OffPolicyGraph):
 
 def _of_action(outputs: Tensor, actions: Tensor) -> Tensor:
     """``[n, atoms]`` of the actions ``[n, 1]`` in ``outputs [n, actions, atoms]``."""
+    if outputs.shape[2] == 1:
+        return outputs[:, :, 0].gather(1, actions)
     return outputs.gather(1, actions[:, :, None].expand(-1, -1, outputs.shape[2]))[:, 0]
