@@ -24,6 +24,7 @@ TOOLS := mkdocs-material mypy pytest-timeout pytest-xdist ruff types-PyYAML
 
 KERNEL := pyproject.toml constraints.txt
 DEMO_PLUGINS := plugins/rlcore-gym plugins/rlcore-torch plugins/rlcore-sync
+BENCH_PLUGINS := $(DEMO_PLUGINS) plugins/rlcore-replay
 PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
 
 # pip compiles every module on one core, which takes longer than all else; `compile` uses all cores, and the demo has
@@ -80,9 +81,9 @@ $(VENV)/.all: $(VENV)/.torch $(VENV)/.kernel $(addsuffix /pyproject.toml,$(PLUGI
 	@$(call compile,$(VENV))
 	@touch $@ $(VENV)/.demo
 
-$(BENCH)/.all: $(BENCH)/.torch $(BENCH)/.kernel benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(DEMO_PLUGINS))
+$(BENCH)/.all: $(BENCH)/.torch $(BENCH)/.kernel benchmarks/requirements.txt $(addsuffix /pyproject.toml,$(BENCH_PLUGINS))
 	@echo 'installing what rlcore is compared with into $(BENCH)'
-	@$(call pip,$(BENCH)) $(TORCH) --requirement benchmarks/requirements.txt $(call editable,$(DEMO_PLUGINS))
+	@$(call pip,$(BENCH)) $(TORCH) --requirement benchmarks/requirements.txt $(call editable,$(BENCH_PLUGINS))
 	@$(call compile,$(BENCH))
 	@touch $@
 

@@ -12,7 +12,7 @@ import json
 import os
 import shutil
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from rlcore.errors import CheckpointError
-from rlcore.tree import flatten, unflatten
+from rlcore.tree import flatten, names_of_arrays, unflatten
 
 #: Increased whenever an older rlcore could no longer read what is written.
 FORMAT_VERSION = 1
@@ -65,8 +65,10 @@ def save_tree(folder: str | os.PathLike[str], tree: Any, manifest: Mapping[str, 
             raise
 
 
-def load_tree(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
+def load_tree(folder: str | os.PathLike[str], leave_out: Collection[str] = ()) -> tuple[Any, dict[str, Any]]:
     """The tree and the manifest of the checkpoint at ``folder``; arrays are writable copies.
+
+    Of a tree that is a dictionary the parts ``leave_out`` are not read into memory.
 
     Raises ``CheckpointError`` where there is none, where it is cut short or damaged, where a newer rlcore wrote it,
     and where it contains files that do not belong in one, such as pickles or code.
@@ -79,7 +81,9 @@ def load_tree(folder: str | os.PathLike[str]) -> tuple[Any, dict[str, Any]]:
             if _fingerprint(path) != manifest["files"][path.name]:
                 raise CheckpointError(f"checkpoint {folder} is damaged: {path.name} is not what was written")
         document = _parse_json(folder / STATE)
-        arrays = _read_arrays(folder / ARRAYS)
+        if leave_out and isinstance(document, dict):
+            document = {key: part for key, part in document.items() if key not in leave_out}
+        arrays = _read_arrays(folder / ARRAYS, set(names_of_arrays(document)) if leave_out else None)
     try:
         tree = unflatten(document, arrays)
     except (CheckpointError, RecursionError) as error:
@@ -356,11 +360,12 @@ def _refuse_pickle(path: Path) -> None:
         )
 
 
-def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read_arrays(path: Path, wanted: Collection[str] | None) -> dict[str, NDArray[Any]]:
     from safetensors import SafetensorError, safe_open
 
     try:
         with safe_open(path, framework="np") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118  (file is no mapping)
+            names = [name for name in file.keys() if wanted is None or name in wanted]  # noqa: SIM118  (no mapping)
+            return {name: file.get_tensor(name) for name in names}
     except (SafetensorError, KeyError, ValueError, TypeError) as error:
         raise CheckpointError(f"checkpoint {path.parent} is damaged: {path.name} cannot be read ({error})") from error

@@ -11,6 +11,7 @@ from rlcore.errors import CheckpointError
 from rlcore.evaluation import Evaluation, EvaluationResult
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_mapping import load_policy_of
+from rlcore.replay_memory import REPLAY
 from rlcore.results import checkpoint_folder
 from rlcore.sampling.collect import Episodes
 from rlcore.sampling.filters import FILTERS
@@ -38,7 +39,7 @@ def evaluate_saved(
     ``PluginError`` where the environment or a graph that is needed is not installed.
     """
     folder = checkpoint_folder(path)
-    tree, manifest = load_tree(folder)
+    tree, manifest = load_tree(folder, leave_out=(REPLAY,))
     saved = policies_in(folder, tree, manifest)
     config, number = _run_of(folder, tree, manifest)
     env: EnvSource = config.env

@@ -5,6 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
+#: The part of a run's state that the memories are: who only wants a policy leaves it where it is.
+REPLAY = "replay"
+
 
 class ReplayMemory(ABC):
     """Apart from the rest of an optimizer's state, for it may be far larger: a run does not copy it with every

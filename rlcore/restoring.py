@@ -15,6 +15,7 @@ from rlcore.errors import CheckpointError, ConfigError
 from rlcore.layers import merge, replaced_collection
 from rlcore.policy_graph import Weights
 from rlcore.provenance import Provenance
+from rlcore.replay_memory import REPLAY
 from rlcore.resolve import Resolved, check_policy_of
 from rlcore.results import RunFolder, checkpoint_folder, is_run_folder
 from rlcore.runtime_choice import choose_runtime, nested_overrides, with_runtime_spelt_out
@@ -139,7 +140,7 @@ def read_starts(path: Path | str, run: Resolved) -> dict[str, Start]:
     names. Raises ``CheckpointError`` where a policy is missing, ``ConfigError`` where its filter differs.
     """
     folder = checkpoint_folder(path)
-    state, manifest = load_tree(folder)
+    state, manifest = load_tree(folder, leave_out=(REPLAY,))
     saved = policies_in(folder, state, manifest)
     starts = {}
     for policy_id, settings in run.policies.items():

@@ -25,6 +25,7 @@ from rlcore.errors import CheckpointError, SpaceError
 from rlcore.graph_spec import GraphSpec
 from rlcore.known import framework_of
 from rlcore.policy_graph import Actor, PolicyGraph, Weights
+from rlcore.replay_memory import REPLAY
 from rlcore.resolve import graph_config
 from rlcore.results import checkpoint_folder
 from rlcore.sampling.filters import FILTERS, ObservationFilter, filtered_space, leaf_filters
@@ -98,7 +99,7 @@ def _space_tree(space: gymnasium.Space[Any]) -> dict[str, Any]:
 def read_policies(path: Path | str) -> dict[str, SavedPolicy]:
     """The policies of a checkpoint or of a run's last one. ``CheckpointError`` where they cannot be read."""
     folder = checkpoint_folder(path)
-    return policies_in(folder, *load_tree(folder))
+    return policies_in(folder, *load_tree(folder, leave_out=(REPLAY,)))
 
 
 def policies_in(folder: Path, tree: Any, manifest: Mapping[str, Any]) -> dict[str, SavedPolicy]:

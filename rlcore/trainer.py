@@ -19,6 +19,7 @@ from rlcore.parts import build_parts
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import PolicyOptimizer, step_together
 from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row, measured
+from rlcore.replay_memory import REPLAY
 from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
@@ -292,7 +293,7 @@ class Trainer:
 
     def _with_replay(self, state: State) -> State:
         replay = replay_states(self.optimizers) if self.config.checkpoints.replay else {}
-        return {**state, "replay": replay} if replay else state
+        return {**state, REPLAY: replay} if replay else state
 
     def _manifest(self, state: State) -> dict[str, Any]:
         return manifest_of(self.config, self._policies, self._parts, state)
@@ -306,7 +307,7 @@ class Trainer:
         self._stop.set_state(state["stop"])
         for i, optimizer in enumerate(self.optimizers):
             optimizer.set_state(state["optimizers"][str(i)])
-        restore_replay(self.optimizers, state.get("replay", {}), f"checkpoint {saved.folder}")
+        restore_replay(self.optimizers, state.get(REPLAY, {}), f"checkpoint {saved.folder}")
         evaluators.set_state(saved.evaluators_state())
         if saved.evaluators_changed:
             evaluators.broadcast(self.weights(), {})

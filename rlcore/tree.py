@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -63,6 +63,18 @@ class _Table:
 def unflatten(document: Any, arrays: Mapping[str, NDArray[Any]]) -> Any:
     """The inverse of :func:`flatten`. Raises ``CheckpointError`` where the document does not fit the arrays."""
     return _decode(document, dict(arrays), set())
+
+
+def names_of_arrays(document: Any) -> Iterator[str]:
+    """The arrays that a document refers to."""
+    if isinstance(document, list):
+        for item in document:
+            yield from names_of_arrays(item)
+    elif isinstance(document, dict):
+        if isinstance(document.get("$array"), str):
+            yield document["$array"]
+        for item in document.values():
+            yield from names_of_arrays(item)
 
 
 def copy_tree(tree: Any) -> Any:

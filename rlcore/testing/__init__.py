@@ -31,6 +31,7 @@ from rlcore.testing.environments import (
     TwoAgentEnv,
 )
 from rlcore.testing.linear import LinearActor, LinearPG
+from rlcore.testing.linear_q import LinearQ, LinearQActor
 
 if TYPE_CHECKING:
     from rlcore.testing.kit.env import check_env as check_env
@@ -68,6 +69,8 @@ __all__ = [
     "HiddenVelocityCartPole",
     "LinearActor",
     "LinearPG",
+    "LinearQ",
+    "LinearQActor",
     "Problem",
     "RememberFirst",
     "Report",

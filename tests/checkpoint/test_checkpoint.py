@@ -327,3 +327,13 @@ def test_killed_at_any_moment_the_latest_is_whole(tmp_path: Path, saves: int) ->
     assert best is not None
     assert load_tree(best)[0]["i"] >= last - 1
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
+
+
+def test_parts_can_be_left_where_they_are(tmp_path: Path) -> None:
+    shared = np.arange(5)
+    tree = {"weights": {"a": shared}, "replay": {"rows": np.ones((3, 2)), "again": shared.copy()}, "count": 3}
+    save_tree(tmp_path / "c", tree, {})
+    found, _ = load_tree(tmp_path / "c", leave_out=("replay", "other"))
+    assert set(found) == {"weights", "count"} and found["weights"]["a"].tolist() == shared.tolist()
+    whole, _ = load_tree(tmp_path / "c")
+    assert whole["replay"]["again"].tolist() == shared.tolist()

@@ -124,7 +124,7 @@ def test_frameworks_stay_in_their_plugins(project: Any) -> None:
         assert HOME.get(found.top, project.name) == project.name, found
 
 
-@pytest.mark.parametrize("name", ["rlcore", "rlcore-sync", "rlcore-gym"])
+@pytest.mark.parametrize("name", ["rlcore", "rlcore-sync", "rlcore-replay", "rlcore-gym"])
 def test_kernel_recipes_and_optimizers_name_no_framework(name: str, projects: Mapping[str, Any]) -> None:
     wrong = {
         str(file): sorted(words(file) & FRAMEWORKS)

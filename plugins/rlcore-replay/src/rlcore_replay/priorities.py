@@ -57,7 +57,7 @@ class Priorities:
         if self.alpha != 1.0:
             np.power(stored, self.alpha, out=stored)
         self.tree.set(places, stored)
-        self.highest = max(self.highest, float(stored.max()))
+        self.highest = max(self.highest, float(np.maximum.reduce(stored)))
 
     def draw(self, n: int, rng: np.random.Generator, beta: float) -> tuple[Indexes, NDArray[np.float32]]:
         """``n`` places, stratified, and their weights, float32 ``[n]``."""
@@ -67,7 +67,7 @@ class Priorities:
     def weights(self, places: Indexes, beta: float) -> NDArray[np.float32]:
         """The weights of a batch of the items at ``places``: 1 for the least likely of them."""
         stored = self.tree.values.take(places)
-        ratio: Float64 = stored.min() / stored
+        ratio: Float64 = np.minimum.reduce(stored) / stored
         return np.power(ratio, beta, out=ratio).astype(np.float32)
 
     def mark(self) -> None:

@@ -99,14 +99,15 @@ class SumTree:
 
     def _check(self, places: Indexes, values: Float64) -> None:
         # One of them is NaN, infinite or negative: then so is the least or the greatest.
-        least, most = values.min(), values.max()
+        least, most = np.minimum.reduce(values, axis=None), np.maximum.reduce(values, axis=None)
         if not (least >= 0.0 and most < np.inf):
             wrong = int(np.flatnonzero(~((values >= 0.0) & (values < np.inf)))[0])
             raise ValueError(
                 f"the priority of item {places.reshape(-1)[wrong]} is {values.reshape(-1)[wrong]}; "
                 "priorities are finite and not negative"
             )
-        if int(places.min()) < 0 or int(places.max()) >= self.capacity:
+        # As unsigned numbers negative ones are the greatest.
+        if np.maximum.reduce(places.view(np.uint64), axis=None) >= self.capacity:
             raise IndexError(f"items {places.min()} to {places.max()} are not all among {self.capacity}")
 
     def find(self, points: ArrayLike) -> Indexes:
