@@ -8,8 +8,8 @@ with their successors, beside indexing two arrays that hold both whole; and how 
 move as those of Pong do: a ball and two rackets before a still picture.
 
 Contestants take turns on one core; seconds are those of the processor, ratios medians over the turns. Without cpprb
-(``pip install cpprb``) ours is measured alone. The goals: as many draws of 512 and inserts of 64 a second as cpprb, half
-its draws of 32, 5 million priority updates a second, 0.9 of the bare copy in a quarter of its memory.
+(``pip install cpprb``) ours is measured alone. The goals: as many draws of 512 and inserts of 64 a second as cpprb,
+half its draws of 32, 5 million priority updates a second; 0.9 of the bare copy in a quarter of its memory.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -59,14 +60,14 @@ def ours(columns: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Call
         buffer.add(batch)
     return {
         f"insert {INSERTED}": lambda: buffer.add(batch),
-        **{f"draw {n}": lambda n=n: buffer.sample(n, rng, BETA) for n in SIZES},
-        **{
-            f"update {n}": lambda places=rng.integers(0, SMALL, n), errors=rng.random(n): buffer.update_priorities(
-                places, errors
-            )
-            for n in SIZES
-        },
+        **{f"draw {n}": partial(buffer.sample, n, rng, BETA) for n in SIZES},
+        **{f"update {n}": partial(buffer.update_priorities, *errors_of(n, rng)) for n in SIZES},
     }
+
+
+def errors_of(n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Items, and what their priorities are to be made of."""
+    return rng.integers(0, SMALL, n), rng.random(n)
 
 
 def theirs(columns: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
@@ -91,13 +92,8 @@ def theirs(columns: Mapping[str, Any], rng: np.random.Generator) -> dict[str, Ca
         buffer.add(**batch)
     return {
         f"insert {INSERTED}": lambda: buffer.add(**batch),
-        **{f"draw {n}": lambda n=n: buffer.sample(n, beta=BETA) for n in SIZES},
-        **{
-            f"update {n}": lambda places=rng.integers(0, SMALL, n), errors=rng.random(n): buffer.update_priorities(
-                places, errors
-            )
-            for n in SIZES
-        },
+        **{f"draw {n}": partial(buffer.sample, n, beta=BETA) for n in SIZES},
+        **{f"update {n}": partial(buffer.update_priorities, *errors_of(n, rng)) for n in SIZES},
     }
 
 
@@ -183,7 +179,7 @@ def main() -> None:
     goals = {"insert 64": "1.0", "draw 32": "0.5", "draw 512": "1.0", "update 32": "-", "update 512": "5,000,000/s"}
     print(f"prioritised, four floats, {SMALL:,} transitions; one core:")
     for name, call in own.items():
-        contestants = ({"cpprb": peer[name]} if peer else {}) | {"rlcore": call}
+        contestants = {**({"cpprb": peer[name]} if peer else {}), "rlcore": call}
         show(name, int(name.split()[1]), turns(contestants, options.rounds, 200), goals[name])
     buffer, whole, after = images(rng)
     print(f"stacks of {STACK} frames of {SIDE}x{SIDE}, {LARGE:,} transitions with their successors; one core:")
@@ -193,10 +189,10 @@ def main() -> None:
             places = rng.integers(0, LARGE, n)
             return whole[places], after[places]
 
-        found = turns({"bare copy": bare, "rlcore": lambda n=n: buffer.sample(n, rng)}, options.rounds, 2048 // n)
+        found = turns({"bare copy": bare, "rlcore": partial(buffer.sample, n, rng)}, options.rounds, 2048 // n)
         show(f"draw {n}", n, found, "0.9")
-    print(f"  memory      {buffer.nbytes / 1e6:.0f} MB, of {whole.nbytes / 1e6:.0f} MB for one of the two arrays "
-          f"{buffer.nbytes / whole.nbytes:.2f} (goal: 0.25, and a little for the numbers)")
+    share = buffer.nbytes / whole.nbytes
+    print(f"  memory      {buffer.nbytes / 1e6:.0f} MB, {share:.2f} of one of the two arrays   (goal: 0.25)")
 
 
 if __name__ == "__main__":
