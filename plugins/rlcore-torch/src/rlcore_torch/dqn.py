@@ -46,8 +46,8 @@ from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen, extend
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import with_state
 
-Weighted = Mapping[str, Tensor]
-
+#: Weights by the name of their leaf.
+ByName = Mapping[str, Tensor]
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
 
@@ -104,7 +104,8 @@ class DQN(OffPolicyGraph):
         self._returns: dict[torch.device, Tensor] = {}
         if own.distribution is not None:
             returns = torch.from_numpy(returns_of(own.distribution))
-            self._returns = {device: returns.to(device) for device in self._devices}
+            # By the device that tensors name: "cuda" is called "cuda:0" there.
+            self._returns = {moved.device: moved for moved in map(returns.to, self._devices)}
         layout = self._model.layout
         recordable = not (self._architecture.encoders or self._recurrent)
         self._begin_with_targets(layout, (0, len(layout)), self._architecture.init(rng), recordable)
@@ -152,7 +153,7 @@ class DQN(OffPolicyGraph):
         terms = torch.stack([value_losses.weighted_sum(losses, inputs.get(WEIGHTS)), means.sum()])
         return torch.cat([terms, errors.view(-1)])
 
-    def _rows(self, online: Weighted, inputs: Minibatch, noise: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    def _rows(self, online: ByName, inputs: Minibatch, noise: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """Outputs ``[n, actions, atoms]`` for rows, for choosing after them, and of the targets after them."""
         own, _ = self._model(online, Q, inputs, noise[0])
         with torch.no_grad():
@@ -160,7 +161,7 @@ class DQN(OffPolicyGraph):
             deciding = self._model(online, Q, inputs, noise[1], NEXT)[0] if self.config.double else after
         return own, deciding, after
 
-    def _sequence(self, online: Weighted, inputs: Minibatch) -> tuple[Tensor, ...]:
+    def _sequence(self, online: ByName, inputs: Minibatch) -> tuple[Tensor, ...]:
         """The same of packed sequences, each gone through once by either network."""
         own, _ = self._model(online, Q, inputs, None)
         with torch.no_grad():
