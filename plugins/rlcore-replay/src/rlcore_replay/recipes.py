@@ -38,7 +38,7 @@ class DQN(Algorithm):
     settings = {
         "CartPole-v1": {
             "policy": {
-                "learning_rate": [[0, 2.3e-3], [60_000, 5e-5]],
+                "learning_rate": [[0, 2.3e-3], [80_000, 1e-4]],
                 "epsilon": [[0, 1.0], [8000, 0.05], [40_000, 0.01]],
                 "n_step": 3,
                 "tau": 0.01,
