@@ -80,12 +80,12 @@ class Rainbow(Algorithm):
     settings = {
         "CartPole-v1": {
             "policy": {
-                "learning_rate": [[0, 1e-3], [60_000, 5e-5]],
+                "learning_rate": [[0, 2e-3], [60_000, 5e-5]],
                 "distribution": {"low": 0.0, "high": 100.0, "atoms": 51},
                 "tau": 0.01,
             },
             "model": {"hidden": [128, 128]},
-            "optimizers": {"replay": {"minibatch_size": 64, "learnt_per_sampled": 16.0}},
+            "optimizers": {"replay": {"minibatch_size": 64, "learnt_per_sampled": 32.0}},
         },
     }
 
