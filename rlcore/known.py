@@ -12,11 +12,21 @@ from types import MappingProxyType
 #: ``{distribution: {kind: names}}``
 KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "rlcore-torch": {"policy_graph": ("torch.pg", "torch.a3c", "torch.ppo")},
+        "rlcore-torch": {
+            "policy_graph": (
+                "torch.pg",
+                "torch.a3c",
+                "torch.ppo",
+                "torch.dqn",
+                "torch.ddpg",
+                "torch.td3",
+                "torch.sac",
+            )
+        },
         "rlcore-tf": {"policy_graph": ("tf.pg",)},
         "rlcore-gym": {"env": ("gym",)},
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
-        "rlcore-replay": {"optimizer": ("replay",)},
+        "rlcore-replay": {"optimizer": ("replay",), "algorithm": ("dqn", "rainbow", "ddpg", "td3", "sac")},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )

@@ -13,7 +13,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from rlcore.acting.architecture import POLICY, refuse_encoders
 from rlcore.acting.box_scale import BoxScale
 from rlcore.acting.critic_architecture import CriticArchitecture
-from rlcore.acting.exploration import ExplorationRate
+from rlcore.acting.exploration import ActionNoise, ExplorationRate, uniform
 from rlcore.acting.masks import mask_for
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.networks import MLP
@@ -44,15 +44,17 @@ class DeterministicConfig(GraphConfig):
     """Acting by a deterministic policy.
 
     ``noise`` (a schedule of environment steps) is the standard deviation of what is added to actions, as a part of half
-    the width of their bounds; the sum is clipped to them. Within the first ``random_steps`` environment steps actions
-    are uniform in the bounds. With ``initial_priorities`` whoever samples adds the temporal difference of each row, as
-    a priority to be replayed. ``critics`` are one or two, whose lower value counts (Fujimoto et al. 2018).
+    the width of their bounds; the sum is clipped to them. ``noise_correlation`` is that between one step and the next
+    of an episode. Within the first ``random_steps`` environment steps actions are uniform in the bounds. With
+    ``initial_priorities`` whoever samples adds the temporal difference of each row, as a priority to be replayed.
+    ``critics`` are one or two, whose lower value counts (Fujimoto et al. 2018).
     """
 
     model: ModelConfig = Field(default_factory=ModelConfig)
     gamma: float = Field(0.99, ge=0.0, le=1.0)
     n_step: PositiveInt = 1
     noise: NonNegativeSchedule = 0.1
+    noise_correlation: float = Field(0.0, ge=0.0, lt=1.0)
     random_steps: NonNegativeInt = 0
     critics: int = Field(1, ge=1, le=2)
     initial_priorities: bool = False
@@ -93,26 +95,28 @@ class DeterministicChoice:
         mask_for(observation_space, action_space)  # refuses masks, which have nothing to mask here
         self._config = config
         self.noise = ExplorationRate(config.noise)
+        self.draws = ActionNoise(config.noise_correlation, self.scale.size)
 
     @property
     def lookahead(self) -> int:
         """Rows that sums over several steps need."""
         return self._config.n_step - 1
 
-    def choose(self, outputs: Float32, rows: ActRows | None, explore: bool, rng: np.random.Generator) -> Float32:
-        """Actions ``[n, *shape]`` of the policy's outputs before tanh, ``[n, k]``."""
-        if explore and self.noise.env_steps < self._config.random_steps:
-            return self.scale.to_box(uniform(outputs.shape, rng))
-        unit = np.tanh(outputs)
-        if explore:
-            noise = np.asarray(self.noise.of(rows), np.float32).reshape(-1, 1)
-            unit += noise * rng.standard_normal(unit.shape, np.float32)
-            np.clip(unit, -1.0, 1.0, out=unit)
-        return self.scale.to_box(unit)
+    def choose(
+        self, outputs: Float32, state: State, rows: ActRows | None, explore: bool, rng: np.random.Generator
+    ) -> ActOutput:
+        """Actions ``[n, *shape]`` of the policy's outputs before tanh, ``[n, k]``, and the noise's state."""
+        if not explore:
+            return ActOutput(self.scale.to_box(np.tanh(outputs)), state)
+        noise, after = self.draws.draw(len(outputs), state, rng)
+        if self.noise.env_steps < self._config.random_steps:
+            return ActOutput(self.scale.to_box(uniform(noise)), after)
+        unit = np.tanh(outputs) + np.asarray(self.noise.of(rows), np.float32).reshape(-1, 1) * noise
+        return ActOutput(self.scale.to_box(np.clip(unit, -1.0, 1.0)), after)
 
     def finish(self, batch: SampleBatch, values: ActionValues) -> SampleBatch:
         """rho: sums of rewards, and priorities where they are asked for."""
-        done = n_step(batch, self._config.n_step, self._config.gamma)
+        done = self.draws.without_states(n_step(batch, self._config.n_step, self._config.gamma))
         if not self._config.initial_priorities:
             return done
         actions = batch.actions
@@ -130,11 +134,6 @@ class DeterministicChoice:
 
     def _set_noise(self, value: ArrayLike | None) -> None:
         self.noise.set(value)
-
-
-def uniform(shape: tuple[int, ...], rng: np.random.Generator) -> Float32:
-    """Numbers from -1 to 1, all alike."""
-    return np.asarray(rng.random(shape, np.float32) * np.float32(2.0) - np.float32(1.0))
 
 
 class DeterministicActor(WeightedActor):
@@ -170,8 +169,8 @@ class DeterministicActor(WeightedActor):
         self._critics = [MLP(weights, name, self._architecture.activation) for name in names]
 
     def initial_state(self, n: int) -> State:
-        """There is none."""
-        return ()
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
 
     def act(
         self,
@@ -184,8 +183,8 @@ class DeterministicActor(WeightedActor):
     ) -> ActOutput:
         """Actions for observations ``[n, ...]``; without ``explore`` the policy's own."""
         x = self._flatten(obs)
-        check_state(state, 0, len(x))
-        return ActOutput(self._choice.choose(self._policy(x), rows, explore, rng))
+        check_state(state, self._choice.draws.state_parts, len(x))
+        return self._choice.choose(self._policy(x), state, rows, explore, rng)
 
     def _values(self, obs: Columns, actions: Array | None) -> Float32:
         x, scale = self._flatten(obs), self._choice.scale

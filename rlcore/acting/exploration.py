@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from rlcore.batch import LAST_STATE, STATE_IN, SampleBatch
 from rlcore.errors import UserError
-from rlcore.policy_graph import ActRows
+from rlcore.policy_graph import ActRows, State
 from rlcore.schedule import value_at
 
 
@@ -69,6 +70,48 @@ class ExplorationRate:
         self._set = None if state["set"] is None else np.array(state["set"], np.float64)
 
 
+class ActionNoise:
+    """Normal noise ``[n, size]`` of deviation 1. With a ``correlation`` above 0 that of one step and the next in an
+    episode are so correlated; the last one is then the state of acting (Eberhard et al. 2023 compare such noise)."""
+
+    def __init__(self, correlation: float, size: int) -> None:
+        self._correlation = np.float32(correlation)
+        self._fresh = np.float32(np.sqrt(1.0 - correlation**2))
+        self._size = size
+
+    @property
+    def state_parts(self) -> int:
+        """The number of parts of the state."""
+        return int(self._correlation > 0.0)
+
+    def initial_state(self, n: int) -> State:
+        """Zeros, ``()`` without correlation."""
+        return (np.zeros((n, self._size), np.float32),) if self._correlation else ()
+
+    def draw(self, n: int, state: State, rng: np.random.Generator) -> tuple[NDArray[np.float32], State]:
+        """The noise of ``n`` rows, and the state after it."""
+        noise = rng.standard_normal((n, self._size), np.float32)
+        if not self._correlation:
+            return noise, ()
+        noise *= self._fresh
+        noise += self._correlation * state[0]
+        return noise, (noise,)
+
+    def without_states(self, batch: SampleBatch) -> SampleBatch:
+        """``batch`` without the states of noise, which nothing is learnt from."""
+        if not self._correlation:
+            return batch
+        prefixes = (f"{STATE_IN}.", f"{LAST_STATE}.")
+        return SampleBatch(batch.rows, {name: cut for name, cut in batch.cuts.items() if not name.startswith(prefixes)})
+
+
+def uniform(normal: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Numbers spread evenly from -1 to 1, to 1e-3, from normal ones: tanh(sqrt(2 / pi) (x + 0.044715 x^3)), an
+    approximation of twice the normal distribution function less 1 (Hendrycks & Gimpel 2016)."""
+    x = normal.astype(np.float64)
+    return np.asarray(np.tanh(np.sqrt(2.0 / np.pi) * (x + 0.044715 * x**3)), np.float32)
+
+
 def greedy(q: NDArray[np.float32], allowed: NDArray[np.bool_] | None) -> NDArray[np.int64]:
     """The best action of each row of ``q [n, actions]`` that is allowed; the first of several."""
     return np.asarray((q if allowed is None else np.where(allowed, q, -np.inf)).argmax(axis=1), np.int64)
@@ -82,9 +125,11 @@ def epsilon_greedy(
 ) -> NDArray[np.int64]:
     """The best action of each row, with probability ``epsilon`` (a number or ``[n]``) any of those allowed instead."""
     n, actions = q.shape
-    explores = rng.random(n) < epsilon
+    best, explores = greedy(q, allowed), np.less(rng.random(n), epsilon)
+    if not explores.any():
+        return best
     anything = rng.integers(actions, size=n) if allowed is None else _any_of(allowed, rng)
-    return np.where(explores, anything, greedy(q, allowed))
+    return np.where(explores, anything, best)
 
 
 def _any_of(allowed: NDArray[np.bool_], rng: np.random.Generator) -> NDArray[np.int64]:

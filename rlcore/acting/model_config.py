@@ -20,7 +20,8 @@ class ModelConfig(GraphConfig):
     et al. 2018 (``impala``), or nothing (``mlp``: their pixels are inputs like any other). Left out it is ``nature``
     where the observation has uint8 images of at least 36 x 36 pixels, else ``mlp``. Parts that are no images go past
     the convolutions. ``hidden`` are the sizes of the layers behind, ``activation`` is theirs; left out they are
-    ``[64, 64]`` and ``tanh``, with convolutions ``[512]`` (nature) or ``[256]`` (impala) and ``relu``. ``lstm`` is the
+    ``[64, 64]`` and ``tanh``, with convolutions ``[512]`` (nature) or ``[256]`` (impala) and ``relu``; policy graphs
+    that learn from replayed transitions have ``relu``, those of continuous actions ``[256, 256]``. ``lstm`` is the
     number of units of a recurrent layer after them, 0 is none. With ``shared_value`` all of this is one network with
     two outputs; without it the values have one of their own. Left out, convolutions are shared, as they usually are:
     values then cost next to nothing.

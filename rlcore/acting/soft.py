@@ -13,8 +13,8 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 from rlcore.acting.architecture import POLICY, refuse_encoders
 from rlcore.acting.box_scale import BoxScale
 from rlcore.acting.critic_architecture import CriticArchitecture
-from rlcore.acting.deterministic import uniform
 from rlcore.acting.distributions import Categorical
+from rlcore.acting.exploration import ActionNoise, uniform
 from rlcore.acting.masks import ActionMask, mask_for
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.networks import MLP
@@ -24,6 +24,7 @@ from rlcore.acting.states import check_state
 from rlcore.acting.weighted import WeightedActor
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
+from rlcore.errors import ConfigError
 from rlcore.policy_graph import (
     ActOutput,
     ActRows,
@@ -42,12 +43,16 @@ LOG_STD_BOUNDS = (-20.0, 2.0)
 
 
 class SoftConfig(GraphConfig):
-    """Acting by a stochastic policy: uniformly within the first ``random_steps`` environment steps."""
+    """Acting by a stochastic policy: uniformly within the first ``random_steps`` environment steps.
+
+    ``noise_correlation`` is that between what is drawn at one step of an episode and the next, of continuous actions.
+    """
 
     model: ModelConfig = Field(default_factory=ModelConfig)
     gamma: float = Field(0.99, ge=0.0, le=1.0)
     n_step: PositiveInt = 1
     random_steps: NonNegativeInt = 0
+    noise_correlation: float = Field(0.0, ge=0.0, lt=1.0)
 
     @property
     def discount(self) -> float:
@@ -68,11 +73,15 @@ class SoftChoice:
     def __init__(
         self, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any], config: SoftConfig
     ) -> None:
-        """``SpaceError`` for actions that are neither Discrete nor in a bounded Box."""
+        """``SpaceError`` for actions that are neither Discrete nor in a bounded Box, ``ConfigError`` where discrete
+        ones should be correlated."""
         self._config = config
         self.discrete = isinstance(action_space, gymnasium.spaces.Discrete)
         self.scale = None if self.discrete else BoxScale.of(action_space)
         self._categorical = Categorical(discrete_actions(action_space)) if self.discrete else None
+        if self.discrete and config.noise_correlation:
+            raise ConfigError("policy.noise_correlation: discrete actions are drawn without noise")
+        self.draws = ActionNoise(config.noise_correlation, 0 if self.scale is None else self.scale.size)
         self.mask: ActionMask | None = mask_for(observation_space, action_space)
         self.env_steps = 0
 
@@ -93,28 +102,35 @@ class SoftChoice:
         return self._config.n_step - 1
 
     def choose(
-        self, outputs: Float32, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
-    ) -> Columns:
-        """Actions ``[n, ...]``. ``NoLegalActionError`` where an action mask allows nothing."""
+        self,
+        outputs: Float32,
+        obs: Columns,
+        state: State,
+        rows: ActRows | None,
+        explore: bool,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions ``[n, ...]`` and the noise's state. ``NoLegalActionError`` where an action mask allows nothing."""
         at_random = explore and self.env_steps < self._config.random_steps
         if self._categorical is not None:
             logits = np.zeros_like(outputs) if at_random else outputs
             if self.mask is not None:
                 logits = self._categorical.masked(logits, self.mask.legal(obs, rows))
-            return (self._categorical.draw(logits, rng) if explore else self._categorical.mode(logits)).actions
+            drawn = self._categorical.draw(logits, rng) if explore else self._categorical.mode(logits)
+            return ActOutput(drawn.actions)
         assert self.scale is not None
         mean, log_std = np.split(outputs, 2, axis=1)
+        if not explore:
+            return ActOutput(self.scale.to_box(np.tanh(mean)), state)
+        noise, after = self.draws.draw(len(mean), state, rng)
         if at_random:
-            return self.scale.to_box(uniform(mean.shape, rng))
-        if explore:
-            noise = rng.standard_normal(mean.shape, np.float32)
-            noise *= np.exp(np.clip(log_std, *LOG_STD_BOUNDS))
-            mean = mean + noise
-        return self.scale.to_box(np.tanh(mean))
+            return ActOutput(self.scale.to_box(uniform(noise)), after)
+        sample = mean + np.exp(np.clip(log_std, *LOG_STD_BOUNDS)) * noise
+        return ActOutput(self.scale.to_box(np.tanh(sample)), after)
 
     def finish(self, batch: SampleBatch) -> SampleBatch:
         """rho: sums of rewards."""
-        return n_step(batch, self._config.n_step, self._config.gamma)
+        return self.draws.without_states(n_step(batch, self._config.n_step, self._config.gamma))
 
 
 class SoftActor(WeightedActor):
@@ -148,8 +164,8 @@ class SoftActor(WeightedActor):
         self._policy = MLP(weights, POLICY, self._activation)
 
     def initial_state(self, n: int) -> State:
-        """There is none."""
-        return ()
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
 
     def act(
         self,
@@ -163,8 +179,8 @@ class SoftActor(WeightedActor):
         """Actions for observations ``[n, ...]``; without ``explore`` the likeliest, of Gaussians the image of the
         mean. ``NoLegalActionError`` where an action mask allows nothing."""
         x = self._flatten(obs)
-        check_state(state, 0, len(x))
-        return ActOutput(self._choice.choose(self._policy(x), obs, rows, explore, rng))
+        check_state(state, self._choice.draws.state_parts, len(x))
+        return self._choice.choose(self._policy(x), obs, state, rows, explore, rng)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps."""

@@ -187,3 +187,35 @@ def test_they_are_made_again_of_what_describes_them(make: Any) -> None:
     again = actor_from(description, OBS, CROOKED, actor.get_weights())
     for other in (again, pickle.loads(pickle.dumps(actor))):
         assert np.array_equal(actions_of(actor, 7), actions_of(other, 7))
+
+
+@pytest.mark.parametrize("make", [deterministic, soft])
+def test_correlated_noise_is_a_state_that_is_not_learnt_from(make: Any) -> None:
+    actor, rng = make(noise_correlation=0.9), np.random.default_rng(0)
+    state, obs = actor.initial_state(3), np.zeros((3, 3), np.float32)
+    out = actor.act(obs, state, rng=rng)
+    again = actor.act(obs, out.state, rng=rng, explore=False)
+    assert np.array_equal(again.state[0], out.state[0]) and out.state[0].shape == (3, 2)
+    batch = SampleBatch(
+        {
+            "obs": obs,
+            "actions": out.actions,
+            "rewards": np.ones(3, np.float32),
+            "terminated": np.zeros(3, np.bool_),
+            "truncated": np.zeros(3, np.bool_),
+        },
+        {
+            "start": np.array([0]),
+            "length": np.array([3]),
+            "bootstrap": np.array([True]),
+            "last_obs": obs[:1],
+            "state_in.0": state[0][:1],
+            "last_state.0": out.state[0][:1],
+        },
+    )
+    assert not [name for name in actor.postprocess(batch).cuts if "state" in name]
+
+
+def test_discrete_actions_have_no_noise() -> None:
+    with pytest.raises(ConfigError, match="drawn without noise"):
+        soft(spaces.Discrete(2), noise_correlation=0.5)

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rlcore.acting.exploration import ExplorationRate, epsilon_greedy, greedy
+from rlcore.acting.exploration import ActionNoise, ExplorationRate, epsilon_greedy, greedy, uniform
 from rlcore.errors import UserError
 from rlcore.policy_graph import ActRows
 
@@ -84,3 +84,29 @@ def test_what_is_drawn_is_allowed() -> None:
     allowed = np.tile(np.array([[True, False, True]]), (len(q), 1))
     shares = np.bincount(epsilon_greedy(q, allowed, 1.0, rng), minlength=3) / len(q)
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.02)
+
+
+def test_noise_is_correlated_from_step_to_step() -> None:
+    noise, rng = ActionNoise(0.9, 2), np.random.default_rng(0)
+    state = noise.initial_state(5000)
+    assert noise.state_parts == 1 and not state[0].any()
+    for _ in range(60):
+        before = state[0]
+        drawn, state = noise.draw(5000, state, rng)
+    assert np.array_equal(drawn, state[0]) and drawn.dtype == np.float32
+    assert drawn.std() == pytest.approx(1.0, abs=0.02)
+    assert np.corrcoef(before[:, 0], drawn[:, 0])[0, 1] == pytest.approx(0.9, abs=0.01)
+    assert np.corrcoef(drawn[:, 0], drawn[:, 1])[0, 1] == pytest.approx(0.0, abs=0.05)
+
+
+def test_noise_without_correlation_has_no_state() -> None:
+    noise = ActionNoise(0.0, 2)
+    assert noise.initial_state(3) == () and noise.state_parts == 0
+    drawn, state = noise.draw(3, (), np.random.default_rng(0))
+    assert state == ()
+    assert np.array_equal(drawn, np.random.default_rng(0).standard_normal((3, 2), np.float32))
+
+
+def test_normal_numbers_are_spread_evenly() -> None:
+    normal = np.array([-np.inf, -1.0, 0.0, 0.5, np.inf], np.float32)
+    assert uniform(normal) == pytest.approx([-1.0, -0.6827, 0.0, 0.3829, 1.0], abs=1e-3)

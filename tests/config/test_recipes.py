@@ -12,7 +12,8 @@ from rlcore.resolve import resolve
 
 #: The framework whose graphs know every setting; those of others may be smaller.
 COMPLETE = "torch"
-RECIPES = [plugin.name for plugin in registry.available("algorithm") if plugin.distribution == "rlcore-sync"]
+OWN = ("rlcore-sync", "rlcore-replay")
+RECIPES = [plugin.name for plugin in registry.available("algorithm") if plugin.distribution in OWN]
 
 
 def cases() -> list[Any]:
@@ -29,7 +30,7 @@ def cases() -> list[Any]:
 
 
 def test_there_are_recipes() -> None:
-    assert {"pg", "a2c", "ppo"} <= set(RECIPES)
+    assert {"pg", "a2c", "ppo", "dqn", "rainbow", "ddpg", "td3", "sac"} <= set(RECIPES)
 
 
 @pytest.mark.parametrize(("name", "framework", "env", "optimizer"), cases())
@@ -47,7 +48,8 @@ def test_B164_every_setting_of_the_parts_is_accepted_by_itself(name: str) -> Non
     base = {"algorithm": name, "framework": COMPLETE, "env": "Untuned-v0"}
     tree = resolve(base).config.to_tree()
     keys = [f"{section}.{key}" for section in ("policy", "model", "optimizer") for key in tree[section]]
-    assert {"policy.learning_rate", "policy.gamma", "model.hidden", "optimizer.epochs"} <= set(keys)
+    assert {"policy.learning_rate", "policy.gamma", "model.hidden"} <= set(keys)
+    assert {"optimizer.epochs", "optimizer.minibatch_size"} & set(keys)
     for dotted in keys:
         section, key = dotted.split(".")
         run = resolve(base, overrides={dotted: tree[section][key]})

@@ -9,7 +9,9 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from support import broken_graphs as broken
 
+from rlcore.batch import SampleBatch
 from rlcore.errors import SpaceError, UnknownPluginError
+from rlcore.policy_graph import ROW, Progress
 from rlcore.testing.constant import TableValue
 from rlcore.testing.kit.policy import POLICY_GRAPH_RULES, check_policy_graph, examine_policy_graph
 from rlcore.testing.kit.policy.cases import drawn, graph_labs
@@ -237,6 +239,42 @@ def test_a_schedule_that_begins_anew_is_found_out() -> None:
     report = examine_policy_graph([GraphLab(broken.ForgetsSteps, drawn(OBS, DISCRETE), schedule)])
     assert [problem.rule for problem in report.problems] == ["states_go_on_exactly"]
     assert "restored after 3 updates it goes another way" in report.problems[0].what
+
+
+def test_exploring_may_follow_a_schedule() -> None:
+    class GreedyLater(LinearPG):
+        env_steps = 0
+
+        def act(self, obs: Any, state: Any = (), *, rows: Any = None, explore: bool = True, rng: Any) -> Any:
+            return super().act(obs, state, rows=rows, explore=explore and self.env_steps < 2500, rng=rng)
+
+        def on_progress(self, progress: Progress) -> None:
+            super().on_progress(progress)
+            self.env_steps = progress.env_steps
+
+    rules = [rule for rule in POLICY_GRAPH_RULES if rule.__name__ in ("weights_go_round", "acting_weights_are_enough")]
+    report = examine("it", rules, [GraphLab(GreedyLater, drawn(OBS, DISCRETE))])
+    assert report.ok and not report.untested, str(report)
+
+
+def test_states_of_acting_may_be_dropped_where_rows_are_learnt_from() -> None:
+    class DropsStates(TableValue):
+        def postprocess(self, batch: SampleBatch, other_agents: Any = None) -> SampleBatch:
+            done = super().postprocess(batch, other_agents)
+            return SampleBatch(done.rows, {name: cut for name, cut in done.cuts.items() if "state" not in name})
+
+    class LearnsFromRows(DropsStates):
+        def __init__(self, *args: Any, **settings: Any) -> None:
+            super().__init__(*args, **settings)
+            self.minibatch_unit = ROW
+
+    (rule,) = (rule for rule in POLICY_GRAPH_RULES if rule.__name__ == "postprocessing_keeps_the_rows")
+    good, bad = (
+        examine("it", [rule], [GraphLab(graph, drawn(OBS, DISCRETE), {"recurrent": True})])
+        for graph in (LearnsFromRows, DropsStates)
+    )
+    assert good.ok, str(good)
+    assert "lost the columns last_state.0, state_in.0" in bad.problems[0].what
 
 
 def test_all_problems_are_listed_at_once_and_once_for_all_cases() -> None:

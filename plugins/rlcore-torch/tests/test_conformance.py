@@ -93,7 +93,7 @@ class TestDDPGActor(ActorTests):
 
 class TestTD3(PolicyGraphTests):
     graph = "torch.td3"
-    config = {"max_grad_norm": 1.0, "policy_learning_rate": 1e-4, "n_step": 2}
+    config = {"max_grad_norm": 1.0, "policy_learning_rate": 1e-4, "n_step": 2, "noise_correlation": 0.5}
 
 
 class TestTD3Actor(ActorTests):

@@ -455,7 +455,7 @@ def test_importing_the_package_does_not_import_torch() -> None:
         "assert rlcore_torch.PPO is __import__('rlcore_torch.ppo').PPO"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
-    with pytest.raises(AttributeError, match="no attribute 'DQN'"):
+    with pytest.raises(AttributeError, match="no attribute 'QLearning'"):
         import rlcore_torch
 
-        rlcore_torch.DQN  # noqa: B018
+        rlcore_torch.QLearning  # noqa: B018

@@ -92,3 +92,21 @@ class TestNaturePPO(PolicyGraphTests):
     graph = "torch.ppo"
     config = {"model": {"hidden": [8], "lstm": 4}}
     spaces = IMAGES
+
+
+class TestConvolutionalDQN(PolicyGraphTests):
+    graph = "torch.dqn"
+    config = {"model": {"hidden": [8]}, "dueling": True}
+    spaces = [(IMAGES[0][0], Discrete(3)), (IMAGES[1][0], Discrete(3))]
+
+
+class TestConvolutionalTD3(PolicyGraphTests):
+    graph = "torch.td3"
+    config = {"model": {"hidden": [8]}, "initial_priorities": True}
+    spaces = [(IMAGES[1][0], PAIR)]
+
+
+class TestConvolutionalSAC(PolicyGraphTests):
+    graph = "torch.sac"
+    config = {"model": {"hidden": [8]}}
+    spaces = [IMAGES[0], (IMAGES[1][0], PAIR)]

@@ -145,3 +145,15 @@ def test_masks_of_successors(build: Build) -> None:
     goals = plain["rewards"][:3] + 0.5 * np.array([target[1][1], target[2][2], target[3][0]])
     taken = online[np.arange(3), plain["actions"][:3]]
     np.testing.assert_allclose(own.gradients(batch).td_error[:3], taken - goals, rtol=1e-4, atol=1e-5)
+
+
+def test_two_devices_learn_as_one(build: Build) -> None:
+    model, batch = {"hidden": [5], "lstm": 4}, sequences()
+    one, two = (
+        build(DQN, Discrete(3), observation_space=OBS, model=model, devices=devices)
+        for devices in (("cpu",), ("cpu", "cpu"))
+    )
+    for units in (None, np.array([2, 0])):
+        np.testing.assert_allclose(one.learn(batch, units).td_error, two.learn(batch, units).td_error, atol=1e-5)
+    for name, array in one.get_weights().items():
+        np.testing.assert_allclose(array, two.get_weights()[name], rtol=1e-4, atol=1e-6, err_msg=name)

@@ -13,7 +13,7 @@ from torch.distributions import Categorical, Normal
 from rlcore.batch import SampleBatch
 from rlcore.errors import SpaceError
 from rlcore.policy_graph import Progress
-from rlcore_torch import SAC
+from rlcore_torch import SAC, TD3
 from rlcore_torch.soft_losses import gaussian
 
 Build = Callable[..., Any]
@@ -198,3 +198,20 @@ def test_masks_are_in_the_loss(build: Build) -> None:
 def test_B092_other_actions_are_refused(build: Build, space: Any) -> None:
     with pytest.raises(SpaceError, match=r"cannot rescale an unbounded box|needs a bounded Box"):
         build(SAC, space)
+
+
+@pytest.mark.parametrize("graph", [SAC, TD3])
+def test_two_devices_learn_as_one(build: Build, graph: Any) -> None:
+    one, two = (
+        build(graph, CROOKED, observation_space=OBS, model=MODEL, tau=0.5, devices=devices)
+        for devices in (("cpu",), ("cpu", "cpu"))
+    )
+    batch = transitions(rows=9)
+    for number in range(1, 5):
+        units = np.random.default_rng(number).permutation(9)[:7]
+        first, second = one.learn(batch, units), two.learn(batch, units)
+        np.testing.assert_allclose(first.td_error, second.td_error, rtol=1e-4, atol=1e-5)
+        for own in (one, two):
+            own.on_progress(Progress(env_steps=number, updates=number))
+    for name, array in one.get_weights().items():
+        np.testing.assert_allclose(array, two.get_weights()[name], rtol=1e-4, atol=1e-6, err_msg=name)

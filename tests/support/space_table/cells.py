@@ -19,7 +19,7 @@ from rlcore import Trainer
 from rlcore.batch import ACTION_LOGP, LAST_VALUE, LENGTH, START, STATE_IN, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, column_name, length, take, to_table
 from rlcore.errors import UserError
-from rlcore.policy_graph import Actor, ActOutput, ActRows, PolicyGraph
+from rlcore.policy_graph import Actor, ActOutput, ActRows, PolicyGraph, Progress
 
 #: How far numbers of two computations in float32 may be apart, as a share of the number where that is above 1.
 TOLERANCE = 1e-5
@@ -39,7 +39,8 @@ class Figures:
     """The largest deviations that were found, before the first update and after two iterations.
 
     ============ =====================================================================================================
-    ``ratio``    from 1 of the probabilities of a fresh sample's actions, as the graph computes them, over those noted
+    ``ratio``    from 1 of the probabilities of a fresh sample's actions, as the graph computes them, over those noted;
+                 None where none are noted
     ``own``      the same where the graph itself acted; exactly 0
     ``acting``   between the actions, log-probabilities and states of actor and graph; None where there is no actor
     ``values``   between their values; None where there are none
@@ -47,8 +48,8 @@ class Figures:
     ============ =====================================================================================================
     """
 
-    ratio: float = 0.0
-    own: float = 0.0
+    ratio: float | None = 0.0
+    own: float | None = 0.0
     acting: float | None = None
     values: float | None = None
     restored: float = 0.0
@@ -66,7 +67,7 @@ class Figures:
     @property
     def good(self) -> bool:
         """Whether all is as it should be."""
-        return self.largest <= TOLERANCE and self.own == self.restored == 0.0
+        return self.largest <= TOLERANCE and not self.own and not self.restored
 
 
 @dataclass(frozen=True)
@@ -125,6 +126,8 @@ def compare(trainer: Trainer) -> Figures:
     batch = batch["default"] if not isinstance(batch, SampleBatch) else batch
     graph = evaluator.graph_spec("default").build()
     graph.set_weights(trainer.weights()["default"])
+    # Exploring may follow a schedule.
+    graph.on_progress(Progress(env_steps=trainer.row.get("env_steps", 0)))
     policy: Any = evaluator.policies["default"]
     actor = None if isinstance(policy, PolicyGraph) else pickle.loads(pickle.dumps(policy))
     return Figures(
@@ -135,8 +138,10 @@ def compare(trainer: Trainer) -> Figures:
     )
 
 
-def ratio(graph: PolicyGraph, batch: SampleBatch) -> float:
+def ratio(graph: PolicyGraph, batch: SampleBatch) -> float | None:
     """The largest deviation from 1 of the probability that the graph gives each action, over the noted one."""
+    if ACTION_LOGP not in batch:
+        return None
     again = graph.log_probs(batch)
     assert again is not None and again.shape == batch[ACTION_LOGP].shape, "the graph gives no log-probabilities"
     return float(np.abs(np.expm1(again.astype(np.float64) - batch[ACTION_LOGP])).max())

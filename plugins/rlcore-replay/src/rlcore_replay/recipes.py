@@ -38,13 +38,54 @@ class DQN(Algorithm):
     settings = {
         "CartPole-v1": {
             "policy": {
-                "learning_rate": [[0, 2.3e-3], [60_000, 5e-5]],
+                "learning_rate": [[0, 2.3e-3], [80_000, 1e-4]],
                 "epsilon": [[0, 1.0], [8000, 0.05], [40_000, 0.01]],
                 "n_step": 3,
                 "tau": 0.01,
             },
             "model": {"hidden": [128, 128]},
             "optimizers": {"replay": {"capacity": 100_000, "minibatch_size": 64, "learnt_per_sampled": 32.0}},
+        },
+    }
+
+
+class Rainbow(Algorithm):
+    """Deep Q-learning with six improvements (Hessel et al. 2018): double, dueling, distributional and noisy networks,
+    sums over several steps, priorities. ``policy.distribution`` has to span the returns of the task."""
+
+    policy_graph = "dqn"
+    optimizer = "replay"
+    policy = {
+        "learning_rate": 2.5e-4,
+        "gamma": 0.99,
+        "epsilon": 0.0,
+        "double": True,
+        "dueling": True,
+        "noisy": 0.5,
+        "n_step": 3,
+        "distribution": {"low": -10.0, "high": 10.0, "atoms": 51},
+        "target_update_every": 8000,
+    }
+    optimizers = {
+        "replay": {
+            "capacity": 100_000,
+            "learning_starts": 1000,
+            "minibatch_size": 32,
+            "learnt_per_sampled": 8.0,
+            "rounds": 250,
+            "prioritized": {"alpha": 0.5, "beta": [[0, 0.4], [1_000_000, 1.0]]},
+        }
+    }
+    evaluators = {"envs": 1, "fragment": 4}
+    settings = {
+        "CartPole-v1": {
+            "policy": {
+                "learning_rate": [[0, 2e-3], [60_000, 5e-5]],
+                "distribution": {"low": 0.0, "high": 100.0, "atoms": 51},
+                "tau": 0.01,
+            },
+            "model": {"hidden": [128, 128]},
+            "optimizers": {"replay": {"minibatch_size": 64, "learnt_per_sampled": 32.0}},
         },
     }
 
@@ -79,4 +120,10 @@ class SAC(Algorithm):
     policy = {"learning_rate": 3e-4, "gamma": 0.99, "random_steps": 1000}
     optimizers = {"replay": _CONTINUOUS}
     evaluators = {"envs": 1, "fragment": 1}
-    settings = {"Pendulum-v1": {"policy": {"learning_rate": 1e-3, "gamma": 0.98}, **_SMALL}}
+    settings = {
+        "Pendulum-v1": {"policy": {"learning_rate": 1e-3, "gamma": 0.98}, **_SMALL},
+        "MountainCarContinuous-v0": {
+            "policy": {"learning_rate": 1e-3, "gamma": 0.995, "noise_correlation": 0.9, "random_steps": 2000},
+            **_SMALL,
+        },
+    }

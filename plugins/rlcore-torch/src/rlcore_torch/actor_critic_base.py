@@ -39,10 +39,10 @@ class CriticTerms:
 
     def __init__(self, values: Tensor, targets: Tensor, delta: float | None) -> None:
         """``values [critics, n, 1]`` against ``targets [n, 1]``."""
-        errors = values - targets
-        self.losses = value_losses.squared_or_huber(errors, delta).sum(0)
-        self.errors = errors.detach().abs().mean(0)
-        self.mean = values.detach().mean(0)
+        found = values.detach()
+        self.losses = value_losses.squared_or_huber(values, targets.expand_as(values), delta).sum(0)
+        self.errors = (found - targets).abs().mean(0)
+        self.mean = found.mean(0)
 
 
 class OffPolicyActorCritic(OffPolicyGraph):

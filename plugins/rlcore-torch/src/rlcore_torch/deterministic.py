@@ -18,8 +18,9 @@ from rlcore.acting.deterministic import (
     DeterministicConfig,
     architecture_of,
 )
+from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, SampleBatch
-from rlcore.columns import Array, Columns
+from rlcore.columns import Array, Columns, length
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     Actor,
@@ -79,6 +80,7 @@ class DDPG(OffPolicyActorCritic):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         self._choice = DeterministicChoice(observation_space, action_space, self.config)
         self.lookahead = self._choice.lookahead
+        self._random = bool(self.config.target_noise)
         self._architecture = architecture_of(observation_space, self._choice.scale, self.config)
         self._begin_networks(self._architecture, rng, follow_policy=True)
 
@@ -101,8 +103,6 @@ class DDPG(OffPolicyActorCritic):
 
     def _draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
         own = self.config
-        if not own.target_noise:
-            return {}
         noise = rng.standard_normal((rows, self._choice.scale.size), np.float32)
         noise *= np.float32(own.target_noise)
         return {NOISE: np.clip(noise, -own.target_noise_clip, own.target_noise_clip, out=noise)}
@@ -146,7 +146,12 @@ class DDPG(OffPolicyActorCritic):
         rng: np.random.Generator,
     ) -> ActOutput:
         """Actions for ``[n, ...]`` observations, within the bounds; without ``explore`` without noise."""
-        return ActOutput(self._choice.choose(self._policy_outputs(obs), rows, explore, rng))
+        check_state(state, self._choice.draws.state_parts, length(obs))
+        return self._choice.choose(self._policy_outputs(obs), state, rows, explore, rng)
+
+    def initial_state(self, n: int) -> State:
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
 
     @torch.inference_mode()
     def _values(self, obs: Columns, actions: Array | None) -> NDArray[np.float32]:

@@ -46,8 +46,8 @@ from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen, extend
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import with_state
 
-Weighted = Mapping[str, Tensor]
-
+#: Weights by the name of their leaf.
+ByName = Mapping[str, Tensor]
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
 
@@ -97,7 +97,7 @@ class DQN(OffPolicyGraph):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own = self.config
         self._architecture = QArchitecture.of(observation_space, action_space, own)
-        self._recurrent = bool(self._architecture.lstm)
+        self._recurrent, self._random = bool(self._architecture.lstm), bool(self._architecture.noise)
         self.minibatch_unit: Unit = PIECE if self._recurrent else ROW
         self._choice = QChoice(observation_space, action_space, own)
         self.lookahead = self._choice.lookahead
@@ -105,7 +105,8 @@ class DQN(OffPolicyGraph):
         self._returns: dict[torch.device, Tensor] = {}
         if own.distribution is not None:
             returns = torch.from_numpy(returns_of(own.distribution))
-            self._returns = {device: returns.to(device) for device in self._devices}
+            # By the device that tensors name: "cuda" is called "cuda:0" there.
+            self._returns = {moved.device: moved for moved in map(returns.to, self._devices)}
         layout = self._model.layout
         recordable = not (self._architecture.encoders or self._recurrent)
         self._begin_with_targets(layout, (0, len(layout)), self._architecture.init(rng), recordable)
@@ -135,12 +136,8 @@ class DQN(OffPolicyGraph):
     def _read_actions(self, actions: Columns) -> NDArray[np.int64]:
         return np.asarray(actions, np.int64)
 
-    def _draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
-        return {}
-
     def _shared_draws(self, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
-        size = self._architecture.noise_size
-        return {NOISE: factorised_noise(3, size, rng)} if size else {}
+        return {NOISE: factorised_noise(3, self._architecture.noise_size, rng)}
 
     def coefficients(self) -> dict[str, Coefficient]:
         return {"q_loss": Coefficient(1.0), "q_mean": Coefficient()}
@@ -157,7 +154,7 @@ class DQN(OffPolicyGraph):
         terms = torch.stack([value_losses.weighted_sum(losses, inputs.get(WEIGHTS)), means.sum()])
         return torch.cat([terms, errors.view(-1)])
 
-    def _rows(self, online: Weighted, inputs: Minibatch, noise: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
+    def _rows(self, online: ByName, inputs: Minibatch, noise: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
         """Outputs ``[n, actions, atoms]`` for rows, for choosing after them, and of the targets after them."""
         own, _ = self._model(online, Q, inputs, noise[0])
         with torch.no_grad():
@@ -165,7 +162,7 @@ class DQN(OffPolicyGraph):
             deciding = self._model(online, Q, inputs, noise[1], NEXT)[0] if self.config.double else after
         return own, deciding, after
 
-    def _sequence(self, online: Weighted, inputs: Minibatch) -> tuple[Tensor, ...]:
+    def _sequence(self, online: ByName, inputs: Minibatch) -> tuple[Tensor, ...]:
         """The same of packed sequences, each gone through once by either network."""
         own, _ = self._model(online, Q, inputs, None)
         with torch.no_grad():
@@ -177,9 +174,9 @@ class DQN(OffPolicyGraph):
         """The temporal differences, losses and values of the rows, ``[n, 1]``; only losses have a gradient."""
         rewards, discounts = inputs[REWARDS], inputs[DISCOUNTS]
         if not self._returns:
-            errors = taken - value_losses.td_targets(rewards, discounts, after)
-            losses = value_losses.squared_or_huber(errors, self.config.huber_delta)
-            return errors.detach(), losses, taken.detach()
+            targets, found = value_losses.td_targets(rewards, discounts, after), taken.detach()
+            losses = value_losses.squared_or_huber(taken, targets, self.config.huber_delta)
+            return found - targets, losses, found
         returns = self._returns[taken.device]
         targets = value_losses.project(after.softmax(1), rewards, discounts, returns)
         log_probabilities = taken.log_softmax(1)
@@ -264,4 +261,6 @@ class DQN(OffPolicyGraph):
 
 def _of_action(outputs: Tensor, actions: Tensor) -> Tensor:
     """``[n, atoms]`` of the actions ``[n, 1]`` in ``outputs [n, actions, atoms]``."""
+    if outputs.shape[2] == 1:
+        return outputs[:, :, 0].gather(1, actions)
     return outputs.gather(1, actions[:, :, None].expand(-1, -1, outputs.shape[2]))[:, 0]

@@ -55,6 +55,8 @@ class OffPolicyGraph(TorchGraph):
     """
 
     config: Any  # an OffPolicyConfig, and more
+    #: Whether the loss needs anything drawn.
+    _random = True
 
     def __init__(
         self,
@@ -99,9 +101,9 @@ class OffPolicyGraph(TorchGraph):
 
     # -- samples
 
-    @abstractmethod
     def _draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
         """What the loss needs drawn for each of so many pinned rows, ``{column: [rows, ...]}``."""
+        return {}
 
     def _shared_draws(self, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
         """What it needs drawn once for all rows."""
@@ -109,18 +111,20 @@ class OffPolicyGraph(TorchGraph):
 
     def minibatches(self, pinned: Pinned[Samples], units: NDArray[np.int64] | None) -> list[Minibatch]:
         shares = pinned.held.minibatches(units)
-        rng = np.random.Generator(np.random.Philox(key=self._key, counter=[0, 0, 0, self._updates]))
-        shared = self._shared_draws(rng)
-        drawn = self._draws(rng, pinned.rows)
-        drawn = drawn if units is None else {name: array[units] for name, array in drawn.items()}
+        shared, drawn = self._drawn(pinned.rows) if self._random else ({}, {})
         found, at = [], 0
         for i, share in enumerate(shares):
             device, rows = self._devices[i], len(share[ACTIONS])
-            own = {name: torch.from_numpy(array[at : at + rows]).to(device) for name, array in drawn.items()}
+            index = slice(at, at + rows) if units is None else units[at : at + rows]
+            own = {name: torch.from_numpy(array[index]).to(device) for name, array in drawn.items()}
             own |= {name: torch.from_numpy(array).to(device) for name, array in shared.items()}
             found.append({**share, **own, **self._targets.inputs(i)})
             at += rows
         return found
+
+    def _drawn(self, rows: int) -> tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]:
+        rng = np.random.Generator(np.random.Philox(key=self._key, counter=[0, 0, 0, self._updates]))
+        return self._shared_draws(rng), self._draws(rng, rows)
 
     def _transitions(self, batch: SampleBatch, body: TorchBody, mask: ActionMask | None = None) -> Pinned[Samples]:
         """Rows with their successors, on every device; summed over one step each where they have not been yet."""

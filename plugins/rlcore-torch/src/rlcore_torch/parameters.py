@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -57,6 +58,7 @@ class FlatParameters:
             part.detach().view(leaf.view).requires_grad_()
             for part, leaf in zip(torch.split(self.values, [leaf.size for leaf in layout]), layout, strict=True)
         ]
+        self._places = _places(layout)
         self.weights = self.named(self.values)
         self.weight_gradients = self.named(self.gradients)
 
@@ -94,11 +96,33 @@ class FlatParameters:
 
         All of them are one copy between devices; ``KeyError`` for a name that there is not.
         """
-        if names is None:
-            copies = self.named(flat.detach().cpu().clone())
-            return {name: np.asarray(view.numpy(), order="C") for name, view in copies.items()}
-        views = self.named(flat.detach())
-        return {name: np.array(views[name].cpu().numpy(), order="C") for name in names}
+        host = flat.detach().cpu().numpy()
+        return {name: self._places[name].copy(host) for name in (self._places if names is None else names)}
+
+
+class _Place(NamedTuple):
+    """Where a canonical weight lies in a flat array, and how."""
+
+    start: int
+    stop: int
+    view: tuple[int, ...]
+    axes: tuple[int, ...] | None
+
+    def copy(self, host: np.ndarray) -> np.ndarray:
+        """A copy of its own, in C order."""
+        view = host[self.start : self.stop].reshape(self.view)
+        return np.array(view if self.axes is None else view.transpose(self.axes), order="C")
+
+
+def _places(layout: Sequence[Leaf]) -> dict[str, _Place]:
+    places, at = {}, 0
+    for leaf in layout:
+        view, axes = (leaf.shape, None) if leaf.axes is None else (leaf.view, leaf.axes)
+        back = None if axes is None else tuple(axes.index(axis) for axis in range(len(axes)))
+        for name in leaf.names:
+            places[name] = _Place(at, at + math.prod(leaf.shape), view, back)
+            at += math.prod(leaf.shape)
+    return places
 
 
 def _canonical(view: Tensor, axes: tuple[int, ...]) -> Tensor:

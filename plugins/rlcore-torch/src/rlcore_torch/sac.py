@@ -13,8 +13,9 @@ from pydantic import FiniteFloat, PositiveFloat
 from torch import Tensor
 
 from rlcore.acting.soft import SoftActor, SoftChoice, SoftConfig
+from rlcore.acting.states import check_state
 from rlcore.batch import SampleBatch
-from rlcore.columns import Columns
+from rlcore.columns import Columns, length
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     Actor,
@@ -150,7 +151,12 @@ class SAC(OffPolicyActorCritic):
     ) -> ActOutput:
         """Actions for ``[n, ...]`` observations; without ``explore`` the likeliest, of Gaussians the image of the
         mean. ``NoLegalActionError`` where an action mask allows nothing."""
-        return ActOutput(self._choice.choose(self._policy_outputs(obs), obs, rows, explore, rng))
+        check_state(state, self._choice.draws.state_parts, length(obs))
+        return self._choice.choose(self._policy_outputs(obs), obs, state, rows, explore, rng)
+
+    def initial_state(self, n: int) -> State:
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps."""

@@ -7,14 +7,12 @@ from torch import Tensor
 from torch.nn import functional
 
 
-def squared_or_huber(errors: Tensor, delta: float | None) -> Tensor:
-    """``e**2 / 2``, from ``delta`` on continued by its tangent, ``delta (|e| - delta / 2)`` (Huber 1964); of the shape
-    of ``errors``."""
+def squared_or_huber(values: Tensor, targets: Tensor, delta: float | None) -> Tensor:
+    """``e**2 / 2`` of ``e = values - targets``, from ``delta`` on continued by its tangent, ``delta (|e| - delta / 2)``
+    (Huber 1964); of the shape of ``values``. No gradient flows to ``targets``."""
     if delta is None:
-        return errors.square() * 0.5
-    size = errors.abs()
-    inner = size.clamp(max=delta)
-    return inner * (size - 0.5 * inner)
+        return functional.mse_loss(values, targets, reduction="none") * 0.5
+    return functional.huber_loss(values, targets, reduction="none", delta=delta)
 
 
 def best_actions(q: Tensor, forbidden: Tensor | None) -> Tensor:
