@@ -334,3 +334,36 @@ def test_what_was_marked_is_there_whatever_comes(
         assert equal(content(buffer.get_marked()), expected)
         fill(buffer, after)
         assert equal(content(buffer.get_marked()), expected)
+
+
+@pytest.mark.parametrize("later", [[], [1], [2, 1], [4], [5], [3, 3], [7]])
+def test_items_that_gave_way_to_others_are_known(later: list[int]) -> None:
+    buffer = ReplayBuffer(5)
+    numbers = iter(range(100))
+
+    def add(rows: int) -> None:
+        buffer.add(numbered([next(numbers) for _ in range(rows)]))
+
+    add(3)
+    add(3)
+    places, added = np.arange(5), buffer.added
+    before = buffer.take(places)["obs"][:, 0].tolist()
+    for rows in later:
+        add(rows)
+    after = buffer.take(places)["obs"][:, 0].tolist()
+    same = [one == other for one, other in zip(before, after, strict=True)]
+    assert buffer.still_there(places, added).tolist() == same
+
+
+def numbered(values: list[int]) -> SampleBatch:
+    """Transitions whose observations are these numbers."""
+    column = np.asarray(values, np.float32)[:, None]
+    ones = np.ones(len(values), np.bool_)
+    rows = {"obs": column, "rewards": column[:, 0], "terminated": ~ones, "truncated": ~ones, "actions": column[:, 0]}
+    cuts = {
+        "start": np.arange(len(values)),
+        "length": np.ones(len(values), np.int64),
+        "last_obs": column,
+        "bootstrap": ones,
+    }
+    return SampleBatch(rows, cuts)

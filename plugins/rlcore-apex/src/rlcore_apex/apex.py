@@ -71,7 +71,7 @@ class Apex(PolicyOptimizer):
         self._stores: InFlight[None] = InFlight(runtime, self._replay, config.samples_ahead)
         self._draws: InFlight[str] = InFlight(runtime, self._replay, config.draws_ahead)
         # Two more: weights and a snapshot wait for no place in the queue.
-        self._learning: InFlight[tuple[str, int, Handle] | str] = InFlight(
+        self._learning: InFlight[tuple[int, Handle] | str] = InFlight(
             runtime, self._learner, config.learner_queue + 2
         )
         self._turns = itertools.cycle(range(config.replay_actors))
@@ -138,8 +138,8 @@ class Apex(PolicyOptimizer):
         if drawn.value is LOST:
             self._pace.undrawn(drawn.note)
             return
-        origin = (drawn.note, drawn.index, drawn.handle)
-        self._learning.submit(0, origin, "learn", drawn.note, drawn.others[0], self._pace.env_steps, returns=2)
+        origin = drawn.index, drawn.handle
+        self._learning.submit(0, origin, "learn", drawn.value, drawn.others[0], self._pace.env_steps, returns=2)
 
     def _take_in(self, done: Arrival[Any]) -> None:
         """What the learner has done: priorities go back, weights out, and its state is kept."""
@@ -153,7 +153,7 @@ class Apex(PolicyOptimizer):
             self.evaluators.publish(done.others[0], done.value)
             self._refresh()
         else:
-            _, index, handle = done.note
+            index, handle = done.note
             if self._replay.members[index].handle is handle:
                 self._replay.tell_one(index, "take", done.others[0])
             self._pace.learnt()

@@ -11,7 +11,7 @@ from rlcore.graph_spec import GraphSpec
 from rlcore.learner import Learner
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Runtime
-from rlcore_apex.replay_actor import NewPriorities, new_priorities
+from rlcore_apex.replay_actor import Drawn, NewPriorities, new_priorities
 
 
 class Learnt(NamedTuple):
@@ -34,12 +34,12 @@ class LearnerActor:
         self._env_steps = 0
         self._done = self._now()
 
-    def learn(self, policy_id: str, minibatch: SampleBatch, env_steps: int) -> tuple[Learnt, NewPriorities]:
+    def learn(self, drawn: Drawn, minibatch: SampleBatch, env_steps: int) -> tuple[Learnt, NewPriorities]:
         """One update; ``env_steps`` is how many have been sampled by now.
 
         Raises ``NonFiniteError`` after too many skipped in a row, ``OptimizerError`` for a graph without TD errors.
         """
-        began = self._now()
+        began, policy_id = self._now(), drawn.policy_id
         self._advance(env_steps)
         pinned = self._learner.pin(MultiAgentBatch({policy_id: minibatch}, 0))
         output = self._learner.learn(pinned)[policy_id]
@@ -47,7 +47,7 @@ class LearnerActor:
             raise OptimizerError(f"policy '{policy_id}' gives no TD error, which the priorities of replay go by")
         waited, self._done = began - self._done, self._now()
         learnt = Learnt(policy_id, output.rows or 0, output.stats, output.skipped, self._done - began, waited)
-        return learnt, new_priorities(policy_id, minibatch, None if output.skipped else output.td_error)
+        return learnt, new_priorities(drawn, minibatch, None if output.skipped else output.td_error)
 
     def _advance(self, env_steps: int) -> None:
         # Calls that were sent to one that is lost may be sent again, out of order.

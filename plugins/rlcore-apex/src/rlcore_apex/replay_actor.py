@@ -12,13 +12,20 @@ from rlcore.batch import BATCH_INDEXES, MultiAgentBatch, SampleBatch
 from rlcore_replay import PrioritizedConfig, ReplayBuffer
 
 
+class Drawn(NamedTuple):
+    """Of which policy a minibatch is, and how many items had been added to its buffer by then."""
+
+    policy_id: str
+    added: int
+
+
 class NewPriorities(NamedTuple):
     """What a learner has to say of what it was given: temporal differences ``td_error [n]`` at ``indexes [n]``.
 
     None where nothing changes, because the update was skipped.
     """
 
-    policy_id: str
+    drawn: Drawn
     indexes: NDArray[np.int64]
     td_error: NDArray[np.float32] | None
 
@@ -46,15 +53,18 @@ class ReplayActor:
         """How many transitions there are by policy."""
         return {policy_id: len(buffer) for policy_id, buffer in self._buffers.items()}
 
-    def draw(self, policy_id: str, rows: int, beta: float) -> tuple[int, SampleBatch]:
-        """So many transitions of a policy in proportion to their priorities: how many, and the minibatch."""
-        minibatch = self._buffers[policy_id].sample(rows, self._rng, beta)
-        return len(minibatch), minibatch
+    def draw(self, policy_id: str, rows: int, beta: float) -> tuple[Drawn, SampleBatch]:
+        """So many transitions of a policy in proportion to their priorities."""
+        buffer = self._buffers[policy_id]
+        return Drawn(policy_id, buffer.added), buffer.sample(rows, self._rng, beta)
 
     def take(self, new: NewPriorities) -> None:
-        """New priorities of what was drawn here; what has been overwritten since gets them as well."""
-        if new.td_error is not None:
-            self._buffers[new.policy_id].update_priorities(new.indexes, new.td_error)
+        """New priorities of what was drawn here, but for items that have given way to others since."""
+        if new.td_error is None:
+            return
+        buffer = self._buffers[new.drawn.policy_id]
+        there = buffer.still_there(new.indexes, new.drawn.added)
+        buffer.update_priorities(new.indexes[there], new.td_error[there])
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly."""
@@ -71,6 +81,6 @@ class ReplayActor:
         return self.sizes()
 
 
-def new_priorities(policy_id: str, minibatch: SampleBatch, td_error: NDArray[np.float32] | None) -> NewPriorities:
+def new_priorities(drawn: Drawn, minibatch: SampleBatch, td_error: NDArray[np.float32] | None) -> NewPriorities:
     """Those of a minibatch that ``draw`` gave."""
-    return NewPriorities(policy_id, minibatch[BATCH_INDEXES], td_error)
+    return NewPriorities(drawn, minibatch[BATCH_INDEXES], td_error)

@@ -69,6 +69,12 @@ class Buffer(ABC):
     def take(self, indexes: Indexes, weights: NDArray[np.float32] | None = None) -> SampleBatch:
         """The items at ``indexes`` ``[n]``; with ``weights`` ``[n]`` these and the indexes are among the rows."""
 
+    def still_there(self, indexes: Indexes, added: int) -> NDArray[np.bool_]:
+        """Which of the items at ``indexes`` ``[n]``, read when ``added`` had been added in all, are there still."""
+        newer = self.added - added
+        behind = (self._store.position - 1 - np.asarray(indexes)) % self.capacity
+        return np.asarray(behind >= newer)
+
     def update_priorities(self, batch_indexes: Indexes, td_error: ArrayLike) -> None:
         """After learning: the temporal difference of each row ``[N]`` and the item that it is of.
 

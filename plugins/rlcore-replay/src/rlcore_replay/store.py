@@ -36,6 +36,11 @@ class Store:
         return self._ring.capacity
 
     @property
+    def position(self) -> int:
+        """The place that is written next."""
+        return self._ring.position
+
+    @property
     def nbytes(self) -> int:
         """Bytes of the arrays, and of the frames so far."""
         return self._ring.nbytes + self._frames.nbytes
