@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlcore.policy_optimizer import PolicyOptimizer
-from rlcore.replay_memory import ReplayMemory
+from rlcore.replay_memory import REPLAY, ReplayMemory
 
 
 class ReplayLeftOutWarning(UserWarning):
@@ -15,19 +15,20 @@ class ReplayLeftOutWarning(UserWarning):
 
 
 def mark_replay(optimizers: Sequence[PolicyOptimizer]) -> None:
-    """``replay_states`` gives the memories as they are now, until they are marked again."""
+    """``with_replay`` gives the memories as they are now, until they are marked again."""
     for _, memory in _memories(optimizers):
         memory.mark()
 
 
-def replay_states(optimizers: Sequence[PolicyOptimizer]) -> dict[str, Any]:
-    """``{number of the optimizer: state}`` at the last mark, of those that have a memory."""
-    return {number: memory.get_marked() for number, memory in _memories(optimizers)}
+def with_replay(state: dict[str, Any], optimizers: Sequence[PolicyOptimizer]) -> dict[str, Any]:
+    """A run's state with that of the memories at the last mark, by the numbers of the optimizers that have one."""
+    states = {number: memory.get_marked() for number, memory in _memories(optimizers)}
+    return {**state, REPLAY: states} if states else state
 
 
-def restore_replay(optimizers: Sequence[PolicyOptimizer], states: Mapping[str, Any], source: str) -> None:
-    """Goes on from ``states``; memories that are not in it begin empty, with one ``ReplayLeftOutWarning``."""
-    left_out = False
+def restore_replay(optimizers: Sequence[PolicyOptimizer], state: Mapping[str, Any], source: str) -> None:
+    """Goes on from a run's ``state``; memories that are not in it begin empty, with one ``ReplayLeftOutWarning``."""
+    states, left_out = state.get(REPLAY, {}), False
     for number, memory in _memories(optimizers):
         if number in states:
             memory.set_state(states[number])

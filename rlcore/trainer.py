@@ -19,12 +19,11 @@ from rlcore.parts import build_parts
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import PolicyOptimizer, step_together
 from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row, measured
-from rlcore.replay_memory import REPLAY
 from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
 from rlcore.saved_policies import policy_trees
-from rlcore.saved_replay import mark_replay, replay_states, restore_replay
+from rlcore.saved_replay import mark_replay, restore_replay, with_replay
 from rlcore.stopping import StopRule, how_it_ended
 from rlcore.tree import copy_tree
 from rlcore.weights_digest import weights_sha256
@@ -275,7 +274,7 @@ class Trainer:
     def _state(self) -> State:
         """What training goes on from, as a tree; the optimizers' part may change with the next step.
 
-        Replay memories are not copied with it but marked: ``_with_replay`` adds what they are now.
+        Replay memories are marked: ``_with_replay`` adds what they are now.
         """
         mark_replay(self.optimizers)
         graphs = {name: state for optimizer in self.optimizers for name, state in optimizer.graph_states().items()}
@@ -292,8 +291,7 @@ class Trainer:
         }
 
     def _with_replay(self, state: State) -> State:
-        replay = replay_states(self.optimizers) if self.config.checkpoints.replay else {}
-        return {**state, REPLAY: replay} if replay else state
+        return with_replay(state, self.optimizers) if self.config.checkpoints.replay else state
 
     def _manifest(self, state: State) -> dict[str, Any]:
         return manifest_of(self.config, self._policies, self._parts, state)
@@ -307,7 +305,7 @@ class Trainer:
         self._stop.set_state(state["stop"])
         for i, optimizer in enumerate(self.optimizers):
             optimizer.set_state(state["optimizers"][str(i)])
-        restore_replay(self.optimizers, state.get(REPLAY, {}), f"checkpoint {saved.folder}")
+        restore_replay(self.optimizers, state, f"checkpoint {saved.folder}")
         evaluators.set_state(saved.evaluators_state())
         if saved.evaluators_changed:
             evaluators.broadcast(self.weights(), {})

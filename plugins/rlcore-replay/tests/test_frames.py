@@ -10,6 +10,7 @@ from support.replayed import equal
 from support.screens import SIDE, K, Screens
 
 from rlcore.batch import SampleBatch
+from rlcore.errors import BatchError
 from rlcore.returns import as_transitions, n_step
 from rlcore.sampling.held_back import HeldBack
 from rlcore_replay import ReplayBuffer
@@ -103,12 +104,27 @@ def test_a_batch_that_does_not_fit_leaves_no_frames_behind() -> None:
     screens = Screens(1, 1, longest=30)
     buffer = ReplayBuffer(20)
     buffer.add(screens.sample(10))
-    with pytest.raises(Exception, match="differ in more"):
+    with pytest.raises(BatchError, match="differ in more"):
         buffer.add(screens.sample(5).with_rows(more=np.zeros(5)))
     for _ in range(20):
         buffer.add(screens.sample(4))
     pool = frames_of(buffer)
     assert len(pool) == np.count_nonzero(pool._counts[: pool.used]) <= 20 + 5 * 8
+
+
+@pytest.mark.parametrize("shape", [(K, SIDE, 2 * SIDE), (2 * K, SIDE, SIDE), (K, SIDE * SIDE)])
+def test_stacks_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
+    screens, buffer = Screens(1, 1), ReplayBuffer(20)
+    buffer.add(screens.sample(5))
+    batch = screens.sample(5)
+    with pytest.raises(BatchError, match="column 'obs' has rows of uint8"):
+        buffer.add(batch.with_rows(obs=np.zeros((5, *shape), np.uint8)))
+    with pytest.raises(BatchError, match="column 'last_obs' has rows of float32"):
+        buffer.add(batch.with_cuts(last_obs=batch.cuts["last_obs"].astype(np.float32)))
+    rows = {name: column for name, column in batch.rows.items() if name != "obs"}
+    with pytest.raises(BatchError, match="there is no obs"):
+        buffer.add(SampleBatch(rows, batch.cuts))
+    assert len(buffer) == 5
 
 
 def test_the_pool_makes_room() -> None:

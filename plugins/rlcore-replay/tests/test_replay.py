@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from rlcore.batch import LENGTH, SampleBatch
 from rlcore.errors import BatchError, CheckpointError, ConfigError, OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PolicyGraph
 from rlcore.runtime.inline import InlineRuntime
@@ -25,6 +27,7 @@ from rlcore.testing.linear_q import LinearQ
 from rlcore.trainer import Trainer
 from rlcore_replay import HindsightBuffer, Replay, ReplayBuffer, SequenceBuffer, bytes_for, memory
 from rlcore_replay.memory import ReplaySizeWarning
+from rlcore_replay.memory_figure import in_words
 from rlcore_replay.pace import LearningPace
 
 
@@ -283,6 +286,18 @@ def test_the_figure_is_what_the_buffer_takes() -> None:
     assert figure.least == figure.most == pytest.approx(one.memory.buffers["default"].nbytes, rel=0.35)
 
 
+def test_figures_are_told_in_words() -> None:
+    told = [in_words(count) for count in (0, 950, 4_900_000, 999_700, 2.3e12)]
+    assert told == ["0 bytes", "950 bytes", "4.9 MB", "1 MB", "2,300 GB"]
+
+
+def test_frames_that_are_stored_once_count_once() -> None:
+    space = gymnasium.spaces.Box(0, 255, (4, 84, 84), np.uint8)
+    spec = GraphSpec(LinearQ, space, gymnasium.spaces.Discrete(6), LinearQ.Config(), np.random.SeedSequence(0))
+    figure = bytes_for(spec, 100_000, prioritized=True)
+    assert str(figure) == "805 MB to 5.65 GB"
+
+
 def test_more_than_the_machine_has_is_refused_with_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "memory_of_the_machine", lambda: 1_000_000)
     with pytest.raises(OptimizerError, match=r"optimizer\.capacity: 100,000 rows of default take .* MB at least; this"):
@@ -403,3 +418,29 @@ def test_settings_that_are_wrong_are_named() -> None:
         config["optimizer"] |= wrong
         with pytest.raises(ConfigError, match=message):
             Trainer(config)
+
+
+def test_it_shares_evaluators_with_an_optimizer_of_another_kind(tmp_path: Path) -> None:
+    pytest.importorskip("rlcore_sync")
+    config = dqn(
+        {
+            "env": "rlcore.testing.environments:TwoAgentEnv",
+            "filter": "none",
+            "policies": {
+                "left": {"graph": "rlcore.testing.linear_q:LinearQ", "policy": {"n_step": 2}},
+                "right": {"graph": "numpy.pg", "optimizer": {"name": "multi_gpu"}},
+            },
+            "policy_of": {"left": "left", "right": "right"},
+        }
+    )
+    with Trainer(config) as trainer:
+        rows = [without_times(trainer.step()) for _ in range(4)]
+        sha256 = trainer.weights_sha256()
+    # Three rounds of two times eight steps, of which multi_gpu takes one at a time.
+    assert [row["env_steps"] for row in rows] == [48, 96, 144, 192]
+    with Trainer(config, out=tmp_path / "run") as trainer:
+        trainer.step()
+        trainer.step()
+    with Trainer.restore(tmp_path / "run", overrides={"stop.iteration": 9}, trust=True) as restored:
+        assert [without_times(restored.step()) for _ in range(2)] == rows[2:]
+        assert restored.weights_sha256() == sha256

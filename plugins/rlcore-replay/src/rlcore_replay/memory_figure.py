@@ -71,7 +71,7 @@ def memory_of_the_machine() -> int | None:
 def in_words(count: float) -> str:
     """``4.9 MB``"""
     for unit in ("bytes", "kB", "MB", "GB"):
-        if count < 1000 or unit == "GB":
-            return f"{count:.3g} {unit}" if count < 1000 else f"{count:,.0f} {unit}"
+        if count < 999.5 or unit == "GB":
+            return f"{count:.3g} {unit}" if count < 999.5 else f"{count:,.0f} {unit}"
         count /= 1000
     raise AssertionError("unreachable")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.batch import AGENT_ID, EPS_ID, LAST_OBS, LENGTH, OBS, STEPS, TERMINATED, TRUNCATED, SampleBatch, T
 from rlcore.columns import Array
+from rlcore.errors import BatchError
 from rlcore_replay.stacks import FrameStacks, Stacked, may_be_stack
 
 Int64 = NDArray[np.int64]
@@ -36,9 +37,17 @@ class SharedFrames:
         return sum(stacks.nbytes for stacks in (self._stacks or {}).values())
 
     def encode(self, batch: SampleBatch) -> SampleBatch:
-        """``batch`` with numbers in place of stacks. ``refer`` to those that are kept, then ``settle``."""
+        """``batch`` with numbers in place of stacks. ``refer`` to those that are kept, then ``settle``.
+
+        ``BatchError`` where columns are not as in the first batch.
+        """
         if self._stacks is None:
             return self._begin(batch)
+        if self._stacks and not (T in batch and EPS_ID in batch.cuts):
+            raise BatchError(f"the columns are not those of the first batch; {T} and {EPS_ID} are needed")
+        for name, one in self._stacks.items():
+            _check(name, batch.rows.get(name), one)
+            _check(last_name(name), batch.cuts.get(last_name(name)), one)
         return self._encoded(batch, self._stacks)
 
     def _begin(self, batch: SampleBatch) -> SampleBatch:
@@ -143,6 +152,17 @@ class SharedFrames:
         self.refer(columns)
         for one in stacks.values():
             one.pool.free_the_rest()
+
+
+def _check(name: str, column: Array | None, stacks: FrameStacks) -> None:
+    """``BatchError`` where a column is not as in the first batch."""
+    if column is None:
+        raise BatchError(f"the columns are not those of the first batch; there is no {name}")
+    if column.shape[1:] != stacks.shape or column.dtype != stacks.dtype:
+        raise BatchError(
+            f"column '{name}' has rows of {column.dtype} {column.shape[1:]}; in the first batch they were of "
+            f"{stacks.dtype} {stacks.shape}"
+        )
 
 
 def last_name(name: str) -> str:

@@ -81,7 +81,7 @@ class FrameStacks:
         """The numbers of the frames of observations and of successors, each ``[n, k]``; new ones are stored.
 
         Frames that the next observations of an episode may hold are remembered, unless the episode is one of those
-        ``over``. What becomes of the numbers is for the caller to tell the pool: ``finish`` gives up the rest.
+        ``over``. What becomes of the numbers is for the caller to tell the pool: ``settle`` gives up the rest.
         """
         recent, parts = self._recent, (obs, last_obs)
         episode = np.concatenate([recent.episode, *(part.episodes() for part in parts)])
