@@ -84,6 +84,17 @@ class EvaluatorSettings(Section):
     #: So many rounds in a row may be over without an evaluator's sample; then it is waited for.
     max_late_rounds: Positive = 8
 
+    @field_validator("custom")
+    @classmethod
+    def _own_names(cls, value: dict[str, float]) -> dict[str, float]:
+        known = {"CPU": "evaluators.cpus", "GPU": "evaluators.gpus"}
+        for name in value:
+            if name in known:
+                raise ValueError(f"'{name}' is not for here: use {known[name]}")
+            if name in ("memory", "object_store_memory"):
+                raise ValueError(f"'{name}' is a resource of Ray's own, which evaluators do not ask for")
+        return value
+
     @model_validator(mode="after")
     def _one_of_two(self) -> EvaluatorSettings:
         if self.fragment is not None and self.episodes is not None:

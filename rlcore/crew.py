@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
@@ -55,7 +56,11 @@ class Crew:
         bring_up: BringUp,
         watch: Watch,
         patience: Patience,
+        *,
+        worker: str = "evaluator",
     ) -> None:
+        """``worker`` is what each of them is called."""
+        self.worker = worker
         self._runtime = runtime
         self._members = list(members)
         self._resources = resources
@@ -64,6 +69,8 @@ class Crew:
         self.timeout_s = patience.timeout_s
         self._room_s = patience.room_s
         self._told_vacant: list[int] = []
+        #: Since when nobody is there, where that is so.
+        self._nobody_since: float | None = None
         #: Samples of all so far.
         self._taken = 0
 
@@ -100,13 +107,17 @@ class Crew:
     # -- calls on all
 
     def ask(self, method: str, *args: Any) -> dict[int, Any]:
-        """By place, the answers of those that are there; the new one's where one was replaced."""
-        return {answer.place: answer.value for answer in self._ask(method, args, 1, self._present())}
+        """By place, the answers of those that are there; the new one's where one was replaced. Somebody's at least:
+        where all places are vacant, it waits for anyone."""
+        self.fill()
+        while not (answers := self._ask(method, args, 1, self._present())):
+            self._wait_for_anyone()
+        return {answer.place: answer.value for answer in answers}
 
     def ask_one(self, index: int, method: str, *args: Any) -> Any:
-        """The answer of whoever is in that place."""
-        (answer,) = self._ask(method, args, 1, [self._members[index]])
-        return answer.value
+        """The answer of whoever is in that place; None where nobody is."""
+        answers = self._ask(method, args, 1, [self._members[index]] if not self._members[index].vacant else [])
+        return answers[0].value if answers else None
 
     def sample(self, method: str, returns: int) -> list[Answer]:
         """Everyone's sample, of so many results: a worker that gives them is in order."""
@@ -306,11 +317,28 @@ class Crew:
         """Until one finds room, where all places are vacant. ``UserError`` where that takes too long."""
         limit = max(self.timeout_s, STARTING_S)
         if not self._runtime.wait([self._runtime.started(member.handle) for member in self._members], 1, limit)[0]:
-            raise UserError(
-                f"there was room for none of {self.size} evaluators for {limit:g} seconds: each needs "
-                f"{_listed(self._resources)}, and there are {_listed(self._runtime.capacity())} in all"
-            )
+            raise self._no_room()
         self.fill()
+
+    def _no_room(self) -> UserError:
+        limit = max(self.timeout_s, STARTING_S)
+        return UserError(
+            f"there was room for none of {self.size} {self.worker}s for {limit:g} seconds: each needs "
+            f"{_listed(self._resources)}, and there are {_listed(self._runtime.capacity())} in all"
+        )
+
+    def end_of_patience(self) -> float:
+        """Until when it is waited for anyone, where all places are vacant; infinite where they are not."""
+        return math.inf if self._nobody_since is None else self._nobody_since + max(self.timeout_s, STARTING_S)
+
+    def check_vacancies(self) -> None:
+        """``UserError`` where all places have been vacant for too long."""
+        if self._present():
+            self._nobody_since = None
+        elif self._nobody_since is None:
+            self._nobody_since = self._runtime.now()
+        elif self._runtime.now() >= self.end_of_patience():
+            raise self._no_room()
 
     def tell_of_vacancies(self) -> None:
         """Says which places are vacant, where they are others than before."""
@@ -365,7 +393,9 @@ class Crew:
         member.failures += 1
         first = member.first_failure = member.first_failure or error
         if member.failures >= TRIES:
-            first.add_note(f"evaluator {member.index} was replaced after this, {TRIES - 1} times, and failed again")
+            first.add_note(f"{self.worker} {member.index} was replaced after this, {TRIES - 1} times, and failed again")
+            if isinstance(first, WorkerLost):
+                first.add_note("what dies or hangs without an error of its own: --runtime inline shows where")
             raise first
 
 
@@ -398,4 +428,4 @@ def _cause(error: Exception) -> str:
     """Why a worker was lost, in one line."""
     if isinstance(error, WorkerLost) and error.cause:
         return error.cause
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{type(error).__name__}: {error}".strip().partition("\n")[0]

@@ -89,3 +89,10 @@ class WorkerLost(RlcoreError):
 
 class MachineLost(WorkerLost):
     """A worker was lost because the machine is gone that it was on, which is no fault of its own."""
+
+
+class ValueLost(MachineLost):
+    """A value that was asked for, or was to be handed over, went with the machine that held it.
+
+    The worker that was called may be in order.
+    """

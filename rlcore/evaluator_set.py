@@ -157,8 +157,7 @@ class EvaluatorSet:
 
     def slots(self) -> int:
         """How many environments each of them has; it waits for one that can say so."""
-        answers = self._crew.ask_idle("slots")
-        return int(next(iter(answers.values()))) if answers else self.local.slots()
+        return int(next(iter(self._crew.ask("slots").values())))
 
     def others(self, worker: str, builders: Sequence[Callable[[], Any]], needs: Resources, bring_up: BringUp) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
@@ -170,8 +169,13 @@ class EvaluatorSet:
             self._on_other_loss(worker, index, cause)
 
         members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
-        watch = Watch(lost, lambda places, size: None)
-        return StrictCrew(self._runtime, members, needs, bring_up, watch, self._patience)
+        def vacant(places: Sequence[int], size: int) -> None:
+            for index in places:
+                lost(index, "there is no room for it")
+
+        return StrictCrew(
+            self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker
+        )
 
     def count_only(self, slots: Mapping[int, Collection[int]]) -> None:
         """From now on the returns of these slots stand for the run, by evaluator; others explore more."""
@@ -182,7 +186,12 @@ class EvaluatorSet:
         return self._representative is None or slot in self._representative.get(index, ())
 
     def stream(self, ahead: int) -> SampleStream:
-        """Samples as they come, for one optimizer. None of those beside it may go by rounds."""
+        """Samples as they come, for one optimizer. ``OptimizerError`` where rounds are to leave out the slowest."""
+        if self._report is not None:
+            raise OptimizerError(
+                "evaluators.sample_fraction and sample_timeout_s are for optimizers that go by rounds: this one waits "
+                "for nobody anyway"
+            )
         if self._source is None:
             self._source = SampleSource(self._runtime, self._crew, self._count)
         return self._source.stream(ahead)
@@ -267,6 +276,13 @@ class EvaluatorSet:
         """Sends what was published last to one evaluator, which has it before the samples that it is asked for next."""
         for update in self._updates.values():
             self._crew.tell_one(index, "receive", *update)
+
+    def refresh_filters(self, index: int) -> None:
+        """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""
+        statistics = filter_statistics(self._filters)
+        self._crew.tell_one(index, "set_filters", statistics)
+        if not self.local_samples:
+            self.local.set_filters(statistics)
 
     def _new_update(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> Ref:
         self._version += 1
@@ -358,8 +374,9 @@ class EvaluatorSet:
         return {} if self._report is None else self._report.row(self._crew)
 
     def get_state(self) -> dict[str, Any]:
-        """A tree from which ``set_state`` goes on exactly; samples that are in flight are taken again then.
+        """A tree from which ``set_state`` goes on exactly; samples that a round goes on without are taken again then.
 
+        Of samples that a stream has in flight nothing is kept: whoever goes on from the state samples others.
         Whoever is not there has no state: its place begins anew, as one that is filled anew.
         """
         late = self._crew.begun_from()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from rlcore.crew import LOST, Crew, Lost
+from rlcore.errors import ValueLost
 from rlcore.members import Member, Pending
 from rlcore.runtime.base import Handle, Ref, Runtime
 
@@ -51,7 +52,8 @@ class InFlight(Generic[Note]):
         for arrival in in_flight.arrived(): ...
 
     A worker answers in the order in which it was called. One that is lost, raises or does not answer in time is
-    replaced, as the crew does; all its calls arrive as ``LOST``.
+    replaced, as the crew does; all its calls arrive as ``LOST``. So does a call for which a value was lost, and its
+    worker goes on.
     """
 
     def __init__(self, runtime: Runtime, crew: Crew, limit: int) -> None:
@@ -61,18 +63,22 @@ class InFlight(Generic[Note]):
         self._calls: dict[int, deque[_Call[Note]]] = {member.index: deque() for member in crew.members}
 
     def room(self, index: int) -> int:
-        """How many more calls the worker in that place may be sent."""
-        return self._limit - len(self._calls[index])
+        """How many more calls the worker in that place may be sent; none, where there is nobody."""
+        return 0 if self._crew.members[index].vacant else self._limit - len(self._calls[index])
 
     def idle(self) -> list[int]:
         """The places that can take a call more, those with the fewest in flight first; not those that are vacant."""
-        able = [member.index for member in self._crew.members if not member.vacant and self.room(member.index) > 0]
+        able = [member.index for member in self._crew.members if self.room(member.index) > 0]
         return sorted(able, key=lambda index: len(self._calls[index]))
 
     def forget(self) -> None:
         """What is in flight is of no use any more."""
         for calls in self._calls.values():
             calls.clear()
+
+    def notes(self) -> list[Note]:
+        """What was given along with the calls in flight."""
+        return [call.note for calls in self._calls.values() for call in calls]
 
     def count(self) -> int:
         """How many calls are in flight."""
@@ -99,7 +105,10 @@ class InFlight(Generic[Note]):
         return {member: own[0] for member, own in calls.items() if own}
 
     def arrived(self) -> list[Arrival[Note]]:
-        """Every call that has come to an end and was not given before; it waits for none."""
+        """Every call that has come to an end and was not given before; it waits for none.
+
+        ``UserError`` where all places have been vacant for too long.
+        """
         self._crew.fill()
         arrivals = self._of_replaced()
         while due := self._due():
@@ -108,7 +117,10 @@ class InFlight(Generic[Note]):
                 for member, call in due.items()
             }
             for member, _, outcome in self._crew.outcomes(pending):
-                if isinstance(outcome, Exception):
+                if isinstance(outcome, ValueLost):
+                    # Its own loss would show with the next call.
+                    arrivals.append(self._take(member, LOST))
+                elif isinstance(outcome, Exception):
                     self._crew.replace(member, outcome)
                     arrivals += self._drop(member)
                 else:
@@ -120,6 +132,7 @@ class InFlight(Generic[Note]):
                 self._crew.replace_late(member)
                 arrivals += self._drop(member)
         self._crew.tell_of_vacancies()
+        self._crew.check_vacancies()
         return arrivals
 
     def patience(self) -> float:
@@ -133,7 +146,7 @@ class InFlight(Generic[Note]):
             for member in self._crew.members
             if self._calls[member.index]
         ]
-        return max(0.0, min(due, default=float("inf")) - now)
+        return max(0.0, min([*due, self._crew.end_of_patience()], default=float("inf")) - now)
 
     def _of_replaced(self) -> list[Arrival[Note]]:
         """Calls on workers that somebody else has found lost."""

@@ -37,7 +37,7 @@ class SampleStream:
 
         stream.ask()
         runtime.wait([*stream.next, *whatever_else], 1, stream.patience())
-        for sample in stream.arrived(): ...
+        for sample in stream.arrived(most): ...
 
     Whoever consumes slower does not ask, and evaluators wait. Where several optimizers share the evaluators, each gets
     every sample.
@@ -62,12 +62,11 @@ class SampleStream:
         """Seconds that whoever waits should wait at the most: until an evaluator counts as hanging."""
         return 0.0 if self.unread else self._source.in_flight.patience()
 
-    def arrived(self) -> list[Sample]:
-        """The samples that are there and were not given before. Evaluators that are lost have been replaced."""
+    def arrived(self, most: int) -> list[Sample]:
+        """The samples that are there and were not given before, ``most`` of them. Evaluators that are lost have been
+        replaced."""
         self._source.take_in()
-        samples = list(self.unread)
-        self.unread.clear()
-        return samples
+        return [self.unread.popleft() for _ in range(min(most, len(self.unread)))]
 
     def forget(self) -> None:
         """What is in flight is of no use any more: it is neither given nor counted."""

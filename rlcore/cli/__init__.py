@@ -84,7 +84,7 @@ def _see_modules_of_this_folder() -> None:
 
 def _report(error: Exception, debug: bool) -> int:
     """Says on stderr what went wrong and returns the exit code; what is a fault of the program is raised again."""
-    from rlcore.errors import NonFiniteError, UserError
+    from rlcore.errors import NonFiniteError, UserError, WorkerLost
 
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
@@ -96,7 +96,7 @@ def _report(error: Exception, debug: bool) -> int:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"see '{error.ctx.command_path} --help'", err=True)
         return USER_ERROR
-    if not isinstance(error, UserError | NonFiniteError):
+    if not isinstance(error, UserError | NonFiniteError | WorkerLost):
         raise error
     if debug:
         import traceback

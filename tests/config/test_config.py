@@ -147,6 +147,12 @@ def test_B163_unknown_keys_are_refused_with_the_closest_one(settings: dict[str, 
         ({"env": 5}, "env: should be the name of an environment, a class or a callable, not 5"),
         ({"policy_of": 5}, "policy_of: should be {agent: policy} or package.module:function, not 5"),
         ({"policy_of": {"a": 1}}, "policy_of: should map agents to names of policies, not to 1"),
+        ({"evaluators": {"custom": {"CPU": 1}}}, "evaluators.custom: 'CPU' is not for here: use evaluators.cpus"),
+        ({"evaluators": {"custom": {"GPU": 1}}}, "evaluators.custom: 'GPU' is not for here: use evaluators.gpus"),
+        (
+            {"evaluators": {"custom": {"memory": 1}}},
+            "evaluators.custom: 'memory' is a resource of Ray's own, which evaluators do not ask for",
+        ),
         (
             {"evaluators": {"fragment": 5, "episodes": 2}},
             "evaluators: give 'fragment' (steps) or 'episodes' (complete ones), not both",

@@ -124,6 +124,13 @@ def test_a_sample_that_is_lost_with_its_machine_is_taken_again() -> None:
     assert one.losses == [(1, "it was killed")]
 
 
+def test_a_loss_is_told_in_one_line_without_the_trace_in_the_worker() -> None:
+    error = ValueError("the simulator is torn\nTraceback (most recent call last):\n  in step")
+    one = Losing({(1, "sample_counted", 0): error})
+    one.rounds(1)
+    assert one.losses == [(1, "ValueError: the simulator is torn")]
+
+
 def test_filters_are_merged_from_what_was_sampled_and_from_nothing_that_was_lost() -> None:
     one = Losing({(1, "sample_counted", 1): LOSE, (0, "receive", 2): LOSE})
     one.rounds(4)

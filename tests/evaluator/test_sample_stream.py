@@ -14,6 +14,7 @@ from support.faulty import HANG, LOSE, Cost, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
 from rlcore.crew import TRIES
+from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -22,6 +23,7 @@ from rlcore.runtime.inline import InlineRuntime
 from rlcore.sample_stream import Sample
 from rlcore.sampling.collect import Fragment
 from rlcore.sampling.filters import MeanStd
+from rlcore.stragglers import RoundRule
 from rlcore.testing.environments import Count
 
 ROWS = 2 * 4
@@ -66,7 +68,7 @@ class Streaming:
         while len(self.samples) < wanted:
             self.stream.ask()
             self.runtime.wait(self.stream.next, 1, self.stream.patience())
-            self.samples += self.stream.arrived()
+            self.samples += self.stream.arrived(100)
 
     def batches(self) -> list[Any]:
         return [self.runtime.get(sample.batch)["default"] for sample in self.samples]
@@ -93,7 +95,7 @@ def test_no_more_is_in_flight_than_was_said(ahead: int) -> None:
     # Who does not ask gets what is in flight, and no more.
     while one.stream.next:
         one.runtime.wait(one.stream.next, 1, None)
-        one.samples += one.stream.arrived()
+        one.samples += one.stream.arrived(100)
     assert len(one.samples) == 3 * ahead
     assert one.stream.patience() == float("inf")
 
@@ -182,11 +184,47 @@ def test_every_sample_comes_once_whatever_happens(
     assert max(Counter(index for index, _ in one.losses).values(), default=0) < TRIES
 
 
+def test_what_is_not_taken_waits() -> None:
+    one = Streaming(2)
+    one.stream.ask()
+    while len(one.stream.unread) < 4:
+        one.runtime.wait(one.stream.next, 1, None)
+        assert one.stream.arrived(0) == []
+    assert one.stream.patience() == 0.0
+    first = one.stream.arrived(3)
+    assert len(first) == 3 and len(one.stream.unread) >= 1
+    assert not {id(sample) for sample in first} & {id(sample) for sample in one.stream.arrived(100)}
+
+
+def test_rounds_that_leave_out_the_slowest_are_no_streams() -> None:
+    rule = RoundRule(fraction=0.5)
+    one = EvaluatorSet(InlineRuntime(), evaluator(), [functools.partial(evaluator, i) for i in range(2)], rule=rule)
+    with pytest.raises(OptimizerError, match="sample_fraction"):
+        one.stream(1)
+
+
+def test_an_optimizer_by_rounds_cannot_share_with_one_that_streams() -> None:
+    one = EvaluatorSet(InlineRuntime(), evaluator())
+    one.stream(1)
+    with pytest.raises(OptimizerError, match="by rounds"):
+        one.reader().round()
+
+
+def test_filters_can_be_sent_alone() -> None:
+    one = Streaming(1)
+    one.run(6)
+    one.set.refresh_filters(1)
+    merged = int(one.set.get_state()["filters"]["default"][""]["count"])
+    assert merged == len(one.samples) * ROWS == int(one.set.local.filters["default"][""].get_statistics()["count"])
+    (worker,) = [handle._worker for handle in one.runtime.spawned if handle.number == 1]
+    assert int(worker.filters["default"][""].get_statistics()["count"]) == merged
+
+
 def test_inline_samples_when_asked() -> None:
     one = EvaluatorSet(InlineRuntime(), evaluator())
     stream = one.stream(1)
     for _ in range(3):
         stream.ask()
-        (sample,) = stream.arrived()
+        (sample,) = stream.arrived(100)
         assert sample.index == 0 and len(one.fetch([sample], ("default",))["default"]) == ROWS
     assert one.env_steps == 3 * ROWS

@@ -133,10 +133,10 @@ def test_a_runtime_itself_stays_where_it_is(runtime: Runtime) -> None:
     ("each", "count", "message"),
     [
         (Resources(cpus=1.0), 100, "needs 100 CPUs, the cluster has 2: set evaluators.count to 2 at most"),
-        (Resources(cpus=3.0), 1, "needs 3 CPUs, the cluster has 2: set evaluators.count"),
-        (Resources(gpus=0.5), 3, "needs 1.5 GPUs, the cluster has 0: set evaluators.count"),
+        (Resources(cpus=3.0), 1, "needs 3 CPUs, the cluster has 2: set evaluators.cpus"),
+        (Resources(gpus=0.5), 3, "needs 1.5 GPUs, the cluster has 0: set evaluators.gpus"),
         (Resources(cpus=1.5), 2, "needs 3 CPUs, the cluster has 2: set evaluators.count to 1 at most"),
-        (Resources(custom={"simulator": 2}), 2, "needs 4 simulator, the cluster has 0: set evaluators.count"),
+        (Resources(custom={"simulator": 2}), 2, "needs 4 simulator, the cluster has 0: set evaluators.custom"),
     ],
 )
 def test_B148_what_does_not_fit_is_refused_at_once(

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -217,6 +218,19 @@ def test_a_run_whose_driver_is_killed_goes_on_from_its_last_checkpoint_and_leave
     with program(RLCORE, *inline, cwd=tmp_path) as run:
         out, err = run.process.communicate(timeout=PATIENCE)
     assert result["weights_sha256"] == json.loads(out)["weights_sha256"], err
+
+
+def test_ctrl_c_while_ray_starts_leaves_no_process(tmp_path: Path) -> None:
+    with program(RLCORE, *TRAIN, cwd=tmp_path) as run:
+        # Its head is there, and the rest is still to come.
+        while len(run.running()) < 2:
+            assert run.process.poll() is None
+            time.sleep(0.02)
+        os.killpg(run.process.pid, signal.SIGINT)
+        _, err = run.process.communicate(timeout=PATIENCE)
+        assert run.left() == []
+    assert run.process.returncode == 130
+    assert "Traceback" not in err
 
 
 def test_two_ctrl_c_leave_no_process(tmp_path: Path) -> None:

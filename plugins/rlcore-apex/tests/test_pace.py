@@ -45,12 +45,12 @@ def test_the_policy_with_the_fewest_rows_is_next() -> None:
 def test_producers_wait_when_more_is_due_than_the_learner_has_room_for() -> None:
     one = pace("a", learnt_per_sampled=1.0)
     one.sampled(100 + 30)
-    assert not one.learner_is_behind()
+    assert not one.learner_is_behind({"a"})
     one.sampled(1)
-    assert one.learner_is_behind()
+    assert one.learner_is_behind({"a"})
     one.drawn("a")
-    assert not one.learner_is_behind()
-    assert not pace("a").learner_is_behind()
+    assert not one.learner_is_behind({"a"})
+    assert not pace("a").learner_is_behind({"a"})
 
 
 def test_weights_and_snapshots_are_due_after_updates() -> None:
@@ -58,10 +58,10 @@ def test_weights_and_snapshots_are_due_after_updates() -> None:
     assert not one.has_new_weights and not one.snapshot_is_due
     one.learnt()
     assert one.has_new_weights and not one.snapshot_is_due
-    one.published()
+    one.asked("weights")
     one.learnt()
     assert one.has_new_weights and one.snapshot_is_due
-    one.kept()
+    one.asked("snapshot")
     assert not one.snapshot_is_due
 
 
@@ -70,9 +70,9 @@ def test_it_goes_on_from_a_state_and_sends_weights_anew() -> None:
     one.sampled(115)
     one.drawn("a")
     one.learnt()
-    one.published()
-    other.set_state(one.get_state())
-    assert other.get_state() == one.get_state() and other.has_new_weights
+    one.asked("weights")
+    other.set_state(one.get_state([]))
+    assert other.get_state([]) == one.get_state([]) and other.has_new_weights
     other.sampled(5)
     assert other.due({"a": 9}) == "a"
 
@@ -84,3 +84,34 @@ def test_without_what_was_stored_it_waits_for_as_much_again() -> None:
     assert one.due({"a": 9}) is None
     one.sampled(100)
     assert one.due({"a": 9}) == "a"
+
+
+def test_after_a_refill_no_more_is_due_than_after_the_beginning() -> None:
+    one = pace("a", learnt_per_sampled=1.0)
+    one.sampled(5000)
+    one.refill()
+    one.sampled(100)
+    assert one.due({"a": 9}) is None
+    one.sampled(10)
+    assert one.due({"a": 9}) == "a"
+    one.drawn("a")
+    assert one.due({"a": 9}) is None
+    other = pace("a", learnt_per_sampled=1.0)
+    other.set_state(one.get_state([]))
+    assert other.due({"a": 9}) is None
+
+
+def test_what_is_under_way_is_drawn_anew() -> None:
+    one, other = pace("a", learnt_per_sampled=1.0), pace("a", learnt_per_sampled=1.0)
+    one.sampled(110)
+    one.drawn("a")
+    other.set_state(one.get_state(["a"]))
+    assert one.due({"a": 9}) is None and other.due({"a": 9}) == "a"
+
+
+def test_of_what_nothing_is_held_nobody_is_behind() -> None:
+    one = pace("a", "b", learnt_per_sampled=1.0)
+    one.sampled(1000)
+    assert one.learner_is_behind({"a", "b"})
+    one.rows["a"] = 10_000
+    assert not one.learner_is_behind({"a"}) and one.learner_is_behind({"b"})

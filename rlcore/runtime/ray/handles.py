@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import ray
-from ray.exceptions import RayError
+from ray.exceptions import ObjectLostError, RayError
 
-from rlcore.errors import MachineLost, RlcoreError, WorkerLost
+from rlcore.errors import MachineLost, RlcoreError, ValueLost, WorkerLost
 from rlcore.runtime.inline import InlineHandle, InlineRef
 from rlcore.runtime.ray.crossing import crossing
 from rlcore.runtime.ray.failures import LOSSES, reason, root, with_its_machine
@@ -162,6 +162,8 @@ def _failure(error: RayError, refs: Sequence[RayRef]) -> BaseException:
     actor_id = getattr(found, "actor_id", None)
     lost = next((handle for handle in handles if handle.actor_id == actor_id), handles[0] if handles else None)
     kind = MachineLost if with_its_machine(found) else WorkerLost
+    if isinstance(found, ObjectLostError):
+        kind = ValueLost
     return kind(lost if lost is not None else "of Ray", reason(found))
 
 

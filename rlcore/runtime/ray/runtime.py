@@ -22,6 +22,9 @@ from rlcore.runtime.sending import name_of, packed, program
 #: Seconds that workers get at the end to close what they have open.
 CLOSING_S = 2.0
 
+#: The settings beside a count that say how much of a resource each worker needs.
+SETTINGS = {"CPU": "cpus", "GPU": "gpus"}
+
 #: Seconds after which what is in use counts as used by others.
 SETTLING_S = 2.0
 
@@ -208,6 +211,9 @@ def _check(demand: Demand, nodes: Sequence[Mapping[str, float]]) -> None:
     for name, amount in each.items():
         have = sum(node.get(name, 0.0) for node in nodes)
         if have < demand.count * amount:
+            if have < amount:
+                # Fewer of them would not do either.
+                change = f"set {demand.setting.rpartition('.')[0]}.{SETTINGS.get(name, 'custom')}"
             raise ConfigError(f"needs {demand.count * amount:g} {_plural(name)}, the cluster has {have:g}: {change}")
     needed = " and ".join(f"{amount:g} {_plural(name)}" for name, amount in each.items())
     raise ConfigError(

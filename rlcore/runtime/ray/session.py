@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 import logging
 import os
+import signal
 import socket
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from types import FrameType
 from typing import Any
 
 import ray
@@ -103,12 +106,38 @@ def stay() -> None:
 
 def _connect(config: RayConfig) -> None:
     variable = os.environ.get("RAY_ADDRESS")
-    if config.address is not None:
-        _join(config.address, "runtime.address")
-    elif variable and variable != "local":
-        _join(variable, "the variable RAY_ADDRESS")
-    else:
-        _start(config.cpus)
+    with _interrupted_afterwards():
+        if config.address is not None:
+            _join(config.address, "runtime.address")
+        elif variable and variable != "local":
+            _join(variable, "the variable RAY_ADDRESS")
+        else:
+            _start(config.cpus)
+
+
+@contextmanager
+def _interrupted_afterwards() -> Iterator[None]:
+    """While entered, a first Ctrl-C waits: Ray that is stopped in the middle of its start leaves processes behind, or
+    brings this one down. A second one does not wait."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    asked: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        asked.append(number)
+        # None stands for a handler that was not set from Python and cannot be put back.
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before if before is not None else signal.SIG_DFL)
+    if asked:
+        ray.shutdown()
+        signal.raise_signal(signal.SIGINT)
 
 
 # -- a cluster that runs already

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rlcore.errors import MachineLost
+from rlcore.errors import ValueLost
 from rlcore.runtime.sim.chance import Fate
 from rlcore.runtime.sim.network import Place
 
@@ -53,10 +53,10 @@ class SimRef:
         return self.crossed.value
 
     def source(self) -> Place:
-        """Who can give the value. ``MachineLost`` where nobody is left who has it."""
+        """Who can give the value. ``ValueLost`` where nobody is left who has it."""
         found = next((place for place in self.places if not place.gone), None)
         if found is None:
-            raise MachineLost(self.handle, "its machine is gone")
+            raise ValueLost(self.handle, "its machine is gone")
         return found
 
     def when_settled(self, then: Callable[[], None]) -> None:
@@ -86,10 +86,10 @@ class Delivery:
     moving: list[tuple[SimRef, Place]] = field(default_factory=list)
 
     def arrive(self) -> None:
-        """They are there. ``MachineLost`` where one comes from a machine that is gone by now."""
+        """They are there. ``ValueLost`` where one comes from a machine that is gone by now."""
         for ref, source in self.moving:
             if source.gone:
-                raise MachineLost(ref.handle, "its machine is gone")
+                raise ValueLost(ref.handle, "its machine is gone")
             ref.places[self.place] = None
         self.moving = []
 

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rlcore.crew import LOST, Crew
+from rlcore.errors import OptimizerError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import Weights
+from rlcore.policy_graph import ROW, Weights
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
@@ -27,12 +28,9 @@ from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
 from rlcore_apex.learner_actor import LearnerActor
 from rlcore_apex.memory import ApexMemory
-from rlcore_apex.pace import ApexPace
+from rlcore_apex.pace import SNAPSHOT, WEIGHTS, ApexPace
 from rlcore_apex.replay_actor import ReplayActor
 from rlcore_apex.tally import Tally
-
-#: What the learner is asked for beside updates.
-WEIGHTS, SNAPSHOT = "weights", "snapshot"
 
 
 class Apex(PolicyOptimizer):
@@ -56,27 +54,36 @@ class Apex(PolicyOptimizer):
         trains: tuple[str, ...],
     ) -> None:
         super().__init__(local, evaluators, runtime, config, trains)
+        for policy_id in trains:
+            if local.graph(policy_id).minibatch_unit is not ROW:
+                raise OptimizerError(
+                    f"optimizer Apex cannot train policy '{policy_id}': it learns from pieces of trajectories, as "
+                    "recurrent policies do, and Apex replays single transitions"
+                )
         specs = {policy_id: local.graph_spec(policy_id) for policy_id in trains}
         learner = functools.partial(LearnerActor, specs, config.devices, runtime.child())
         gpus = sum(device.startswith("cuda") for device in config.devices)
         share = -(-config.capacity // config.replay_actors)
         seeds = np.random.SeedSequence(config.seed).spawn(config.replay_actors)
         memories = [functools.partial(ReplayActor, trains, share, config.prioritized, seed) for seed in seeds]
-        self._tally = Tally(runtime.now())
+        self._tally = Tally()
         self._held: list[Mapping[str, int]] = [{} for _ in memories]
         self._snapshot: Ref | None = None
         self._learner: Crew = evaluators.others("learner", [learner], Resources(gpus=gpus), self._resume_learner)
         self._replay: Crew = evaluators.others("replay actor", memories, Resources(), self._forget_memory)
         self._samples = evaluators.stream(config.samples_ahead)
-        self._stores: InFlight[None] = InFlight(runtime, self._replay, config.samples_ahead)
+        self._stores: InFlight[int] = InFlight(runtime, self._replay, config.samples_ahead)
         self._draws: InFlight[str] = InFlight(runtime, self._replay, config.draws_ahead)
         # Two more: weights and a snapshot wait for no place in the queue.
         self._learning: InFlight[tuple[int, Handle] | str] = InFlight(
             runtime, self._learner, config.learner_queue + 2
         )
-        self._turns = itertools.cycle(range(config.replay_actors))
+        self._store_turns = itertools.cycle(range(config.replay_actors))
+        self._draw_turns = itertools.cycle(range(config.replay_actors))
         self._pace = ApexPace(trains, config)
+        #: Samples that no replay actor has room for, and minibatches that the learner has none for.
         self._waiting: deque[Sample] = deque()
+        self._drawn: deque[Arrival[str]] = deque()
         self._delays = [0] * evaluators.size
         self._asked: set[str] = set()
         utilities = {name: own for name, spec in specs.items() if (own := spec.graph.exploration_utility) is not None}
@@ -86,52 +93,73 @@ class Apex(PolicyOptimizer):
 
     def step(self) -> StepResult:
         self._ladder.put_up()
-        self._tally = tally = Tally(self.runtime.now())
-        while tally.samples < self.config.rounds * self.evaluators.size:
+        started = self.runtime.now()
+        while self._tally.samples < self.config.rounds * self.evaluators.size:
             self._ask()
             self._wait()
-            for sample in self._samples.arrived():
+            for sample in self._samples.arrived(self._most_samples()):
                 self._waiting.append(sample)
                 self._delays[sample.index] += sample.info.env_steps
-                tally.sampled(sample.info.env_steps, self.evaluators.version - sample.info.version)
+                self._tally.sampled(sample.info.env_steps, self.evaluators.version - sample.info.version)
             for stored in self._stores.arrived():
-                self._held[stored.index] = {} if stored.value is LOST else stored.value
-            for drawn in self._draws.arrived():
-                self._learn_from(drawn)
+                self._note_stored(stored)
+            self._drawn += self._draws.arrived()
+            while self._drawn and (self._drawn[0].value is LOST or self._learning.room(0)):
+                self._learn_from(self._drawn.popleft())
             for done in self._learning.arrived():
                 self._take_in(done)
-        return tally.result(self.runtime.now())
+        # What is lost between two steps counts in the next.
+        tally, self._tally = self._tally, Tally()
+        return tally.result(self.runtime.now() - started)
 
     def _ask(self) -> None:
         """Whatever may be done is asked for: to store what has come, to draw, to sample, to send weights."""
         while self._waiting and self._stores.idle():
             self._store(self._waiting.popleft())
         self._draw()
-        at_work = self._draws.count() + self._learning.count()
-        if not self._waiting and not (at_work and self._pace.learner_is_behind()):
+        if not self._waiting and not (self._under_way() and self._pace.learner_is_behind(self._policies_held())):
             self._samples.ask()
         self._send_weights()
         if self._pace.snapshot_is_due:
             self._ask_learner(SNAPSHOT, "snapshot")
-            self._pace.kept()
 
     def _store(self, sample: Sample) -> None:
         """The replay actors take turns; whoever has no room is passed over."""
         able = self._stores.idle()
-        index = next(turn for turn in self._turns if turn in able)
-        self._stores.submit(index, None, "add", sample.batch)
+        index = next(turn for turn in self._store_turns if turn in able)
+        rows = sum(sample.info.rows.get(policy_id, 0) for policy_id in self.trains)
+        self._stores.submit(index, rows, "add", sample.batch)
         self._pace.sampled(sample.info.env_steps)
 
+    def _note_stored(self, stored: Arrival[int]) -> None:
+        """What is in a memory by then, or that a sample was lost on the way to it, or with it."""
+        if stored.value is LOST or self._replay.members[stored.index].handle is not stored.handle:
+            self._tally.dropped(stored.note)
+        else:
+            self._held[stored.index] = stored.value
+
     def _draw(self) -> None:
-        """Minibatches of policies that are due, until enough of them are on their way."""
+        """Minibatches of policies that are due, until enough of them are on their way. The replay actors take turns."""
         beta = value_at(self.config.prioritized.beta, self._pace.env_steps)
-        while self._draws.count() + self._learning.count() < self.config.learner_queue:
-            able = [(i, name) for i in self._draws.idle() if (name := self._pace.due(self._held[i])) is not None]
+        while self._under_way() < self.config.learner_queue:
+            able = {i: name for i in self._draws.idle() if (name := self._pace.due(self._held[i])) is not None}
             if not able:
                 return
-            index, policy_id = able[0]
+            index = next(turn for turn in self._draw_turns if turn in able)
+            policy_id = able[index]
             self._draws.submit(index, policy_id, "draw", policy_id, self.config.minibatch_size, beta, returns=2)
             self._pace.drawn(policy_id)
+
+    def _under_way(self) -> int:
+        """How many minibatches are on their way to the learner or before it."""
+        return self._draws.count() + len(self._drawn) + self._learning.count()
+
+    def _most_samples(self) -> int:
+        """How many samples there is room for; others may wait where they come from."""
+        return sum(self._stores.room(i) for i in range(self.config.replay_actors)) - len(self._waiting)
+
+    def _policies_held(self) -> set[str]:
+        return {policy_id for held in self._held for policy_id, rows in held.items() if rows}
 
     def _learn_from(self, drawn: Arrival[str]) -> None:
         """Hands a minibatch on to the learner; one that was lost will be drawn anew."""
@@ -148,7 +176,7 @@ class Apex(PolicyOptimizer):
         if done.value is LOST:
             self._tally.dropped(0 if isinstance(done.note, str) else self.config.minibatch_size)
         elif done.note == SNAPSHOT:
-            self._snapshot = done.others[0]
+            self._keep(done.others[0])
         elif done.note == WEIGHTS:
             self.evaluators.publish(done.others[0], done.value)
             self._refresh()
@@ -160,10 +188,19 @@ class Apex(PolicyOptimizer):
             self._tally.learnt(done.value)
 
     def _send_weights(self) -> None:
-        """New ones come from the learner, when somebody has sampled long enough with those it has."""
-        if max(self._delays) >= self.config.max_weight_delay and self._pace.has_new_weights:
+        """New ones come from the learner, when somebody has sampled long enough with those it has.
+
+        Where there are none, what filters have seen is sent alone.
+        """
+        late = [index for index, delay in enumerate(self._delays) if delay >= self.config.max_weight_delay]
+        if not late or WEIGHTS in self._asked:
+            return
+        if self._pace.has_new_weights:
             self._ask_learner(WEIGHTS, "acting_weights")
-            self._pace.published()
+            return
+        for index in late:
+            self.evaluators.refresh_filters(index)
+            self._delays[index] = 0
 
     def _refresh(self) -> None:
         for index, delay in enumerate(self._delays):
@@ -172,13 +209,16 @@ class Apex(PolicyOptimizer):
                 self._delays[index] = 0
 
     def _ask_learner(self, what: str, method: str) -> None:
-        if what not in self._asked:
+        if what not in self._asked and self._learning.room(0):
             self._asked.add(what)
             self._learning.submit(0, what, method, returns=2)
+            self._pace.asked(what)
 
     def _wait(self) -> None:
         """Until something has come, or somebody's time is over."""
-        pending = (self._samples, self._stores, self._draws, self._learning)
+        own = (self._stores, self._draws, self._learning)
+        # Samples that there is no room for are nothing to wait for.
+        pending = (self._samples, *own) if self._most_samples() > 0 else own
         patience = min(one.patience() for one in pending)
         refs = [ref for one in pending for ref in one.next]
         self.runtime.wait(refs, 1, None if patience == float("inf") else patience)
@@ -190,10 +230,20 @@ class Apex(PolicyOptimizer):
         return [] if self._snapshot is None else [handle.submit("set_state", self._snapshot)]
 
     def _forget_memory(self, handle: Handle, index: int, life: int) -> list[Ref]:
-        """What a replay actor held went with it."""
+        """What a replay actor held went with it. Where little is left, more is sampled before it is learnt from."""
         self._tally.dropped(sum(self._held[index].values()))
         self._held[index] = {}
+        if sum(sum(held.values()) for held in self._held) < self.config.learning_starts:
+            self._pace.refill()
         return []
+
+    def _keep(self, snapshot: Ref) -> None:
+        """Keeps the learner's state where it outlives the learner's machine."""
+        try:
+            self._snapshot = self.runtime.put(self.runtime.get(snapshot))
+        except WorkerLost:
+            # The one before is still there, and so is the next.
+            self._pace.asked(SNAPSHOT)
 
     # -- state
 
@@ -210,7 +260,14 @@ class Apex(PolicyOptimizer):
         return {**self.get_learning_state(), "replay": self.replay_memory.get_marked()}
 
     def get_learning_state(self) -> dict[str, Any]:
-        return {"learner": self._learner.ask("get_state")[0], "pace": self._pace.get_state()}
+        while self._waiting:
+            # It is to be in the memory that is saved after this.
+            self._replay.tell_one(next(self._store_turns), "add", self._waiting.popleft().batch)
+        notes = [*(arrival.note for arrival in self._drawn), *self._draws.notes()]
+        return {
+            "learner": self._learner.ask("get_state")[0],
+            "pace": self._pace.get_state([note for note in notes if note is not None]),
+        }
 
     @property
     def replay_memory(self) -> ApexMemory:
@@ -220,6 +277,7 @@ class Apex(PolicyOptimizer):
         for pending in (self._samples, self._stores, self._draws, self._learning):
             pending.forget()
         self._waiting.clear()
+        self._drawn.clear()
         self._asked.clear()
         self._pace.set_state(state["pace"])
         self._snapshot = self.runtime.put(state["learner"])

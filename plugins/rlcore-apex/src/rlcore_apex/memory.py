@@ -25,10 +25,11 @@ class ApexMemory(ReplayMemory):
         return {str(i): own for i, own in self._replay.ask("get_state").items()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """With another number of replay actors those without a state begin empty, and what is left over is dropped."""
+        """With another number of replay actors those without a state stay as they are, and what is left over is
+        dropped."""
         for i in range(self._replay.size):
             if str(i) in state:
-                self._held[i] = self._replay.ask_one(i, "set_state", state[str(i)])
+                self._held[i] = self._replay.ask_one(i, "set_state", state[str(i)]) or {}
 
     def lost(self) -> None:
         self._on_lost()

@@ -10,8 +10,7 @@ class Tally:
     """Counts of one step. Beside each policy's own statistics stand how stale the samples were, in versions of the
     weights; beside the usual timers the seconds for which the learner had nothing to do."""
 
-    def __init__(self, started: float) -> None:
-        self._started = started
+    def __init__(self) -> None:
         self._stats = MeanStats()
         self.samples = 0
         self._env_steps = 0
@@ -42,8 +41,8 @@ class Tally:
         """So many rows went with a worker."""
         self._dropped += rows
 
-    def result(self, now: float) -> StepResult:
-        """All of it. ``sample_s`` is the time of the step in which the learner did not learn."""
+    def result(self, seconds: float) -> StepResult:
+        """All of it, of a step of so many ``seconds``. ``sample_s`` is the time in which the learner did not learn."""
         more = {
             "staleness_mean": sum(self._staleness) / max(1, len(self._staleness)),
             "staleness_max": float(max(self._staleness, default=0)),
@@ -57,7 +56,7 @@ class Tally:
             self._dropped,
             stats,
             {
-                "sample_s": max(0.0, now - self._started - self._learn_s),
+                "sample_s": max(0.0, seconds - self._learn_s),
                 "learn_s": self._learn_s,
                 "sync_s": 0.0,
                 "learner_wait_s": self._wait_s,
