@@ -66,10 +66,7 @@ class Events:
 
     @_hookspec
     def worker_lost(self, index: int, cause: str, worker: str) -> None:
-        """The worker ``index`` of those called ``worker`` was lost for the reason ``cause``, and is being replaced.
-
-        ``worker`` is ``evaluator``, or what an optimizer calls workers of its own.
-        """
+        """Worker ``index`` was lost for ``cause``, and is being replaced; ``worker`` is its kind, such as evaluator."""
 
     @_hookspec
     def places_vacant(self, places: Sequence[int], size: int) -> None:

@@ -125,8 +125,8 @@ def test_B148_more_than_there_is_is_refused_with_numbers(tmp_path: Any) -> None:
     ("asked", "message"),
     [
         ({"count": 5, "cpus": 0.5}, "needs 2.5 CPUs, the cluster has 2: set evaluators.count to 4 at most"),
-        ({"count": 2, "gpus": 0.5}, "needs 1 GPUs, the cluster has 0: set evaluators.count"),
-        ({"count": 1, "custom": {"simulator": 1}}, "needs 1 simulator, the cluster has 0: set evaluators.count"),
+        ({"count": 2, "gpus": 0.5}, "needs 1 GPUs, the cluster has 0: set evaluators.gpus"),
+        ({"count": 1, "custom": {"simulator": 1}}, "needs 1 simulator, the cluster has 0: set evaluators.custom"),
     ],
 )
 def test_what_each_evaluator_asks_for_is_held_against_what_there_is(asked: dict[str, Any], message: str) -> None:
