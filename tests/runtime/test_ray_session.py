@@ -229,7 +229,7 @@ def test_ctrl_c_while_ray_starts_leaves_no_process(tmp_path: Path) -> None:
         os.killpg(run.process.pid, signal.SIGINT)
         _, err = run.process.communicate(timeout=PATIENCE)
         assert run.left() == []
-    assert run.process.returncode == 130
+    assert run.process.returncode == 130, err
     assert "Traceback" not in err
 
 
