@@ -25,7 +25,9 @@ TOOLS := mkdocs-material mypy pytest-timeout pytest-xdist ruff types-PyYAML
 KERNEL := pyproject.toml constraints.txt
 DEMO_PLUGINS := plugins/rlcore-gym plugins/rlcore-torch plugins/rlcore-sync
 BENCH_PLUGINS := $(DEMO_PLUGINS) plugins/rlcore-replay
-PLUGINS := $(patsubst %/pyproject.toml,%,$(sort $(wildcard plugins/*/pyproject.toml)))
+# rlcore-gym first: pip takes it, with its extras, for another package than the one that those after it require.
+PLUGINS := $(patsubst %/pyproject.toml,%,plugins/rlcore-gym/pyproject.toml \
+  $(sort $(filter-out plugins/rlcore-gym/%,$(wildcard plugins/*/pyproject.toml))))
 
 # pip compiles every module on one core, which takes longer than all else; `compile` uses all cores, and the demo has
 # what it imports compiled on first use.
