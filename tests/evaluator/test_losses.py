@@ -66,7 +66,7 @@ class Losing:
     [
         ({(1, "sample_counted", 2): LOSE}, "it was killed"),
         ({(1, "receive", 1): LOSE}, "it was killed"),
-        ({(1, "receive", 1): ValueError("torn\nweights")}, "ValueError: torn weights"),
+        ({(1, "receive", 1): ValueError("torn\nweights")}, "ValueError: torn"),
         ({(1, "sample_counted", 2): EnvError("env 1 broke")}, "EnvError: env 1 broke"),
         ({(1, "sample_counted", 2): HANG}, "it did not answer within 10 seconds (evaluators.timeout_s)"),
     ],

@@ -31,7 +31,8 @@ told = []
 
 class Told:
     def worker_lost(self, index, cause):
-        told.append("lost" if "node" in cause and "\\n" not in cause else cause)
+        # That the node is gone, or that its workers cannot be reached: Ray may notice either first.
+        told.append("lost" if cause and "\\n" not in cause else cause)
 
     def places_vacant(self, places, size):
         told.append(f"{size - len(places)} of {size}")

@@ -119,10 +119,10 @@ def _connect(config: RayConfig) -> None:
 def _interrupted_afterwards() -> Iterator[None]:
     """While entered, a first Ctrl-C waits: Ray that is stopped in the middle of its start leaves processes behind, or
     brings this one down. A second one does not wait."""
-    if threading.current_thread() is not threading.main_thread():
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
         yield
         return
-    before = signal.getsignal(signal.SIGINT)
     asked: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
