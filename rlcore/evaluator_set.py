@@ -15,8 +15,7 @@ from rlcore.members import ROOM_S, Member, Patience, Watch
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
-from rlcore.sample_stream import Sample as Sample
-from rlcore.sample_stream import SampleSource, SampleStream
+from rlcore.sample_stream import Sample, SampleSource, SampleStream
 from rlcore.sampling.filters import SharedStatistics
 from rlcore.sampling.reward_filters import REWARD_STATISTICS
 from rlcore.stragglers import EVERYONE, RoundRule, StragglerCrew, StragglerReport, brought_up
@@ -168,11 +167,11 @@ class EvaluatorSet:
         def lost(index: int, cause: str) -> None:
             self._on_other_loss(worker, index, cause)
 
-        members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
         def vacant(places: Sequence[int], size: int) -> None:
             for index in places:
                 lost(index, "there is no room for it")
 
+        members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
         return StrictCrew(
             self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker
         )

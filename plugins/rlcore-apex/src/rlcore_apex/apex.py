@@ -260,9 +260,12 @@ class Apex(PolicyOptimizer):
         return {**self.get_learning_state(), "replay": self.replay_memory.get_marked()}
 
     def get_learning_state(self) -> dict[str, Any]:
-        while self._waiting:
-            # It is to be in the memory that is saved after this.
-            self._replay.tell_one(next(self._store_turns), "add", self._waiting.popleft().batch)
+        there = self._replay.by_place
+        while self._waiting and there:
+            # It is to be in the memory that is saved after this, and in its account.
+            sample = self._waiting.popleft()
+            self._replay.tell_one(next(turn for turn in self._store_turns if turn in there), "add", sample.batch)
+            self._pace.sampled(sample.info.env_steps)
         notes = [*(arrival.note for arrival in self._drawn), *self._draws.notes()]
         return {
             "learner": self._learner.ask("get_state")[0],

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.evaluator_messages import SampleInfo
-from rlcore.evaluator_set import Sample
 from rlcore.policy_graph import ROW, Unit, shares_of
+from rlcore.sample_stream import Sample
 
 
 def shuffled(
