@@ -18,6 +18,7 @@ from rlcore.testing.constant import TableActor, TableValue
 from rlcore.testing.environments import (
     AliasingCount,
     AliasingCountEnv,
+    BitFlip,
     Catch,
     Contexts,
     Count,
@@ -59,6 +60,7 @@ _HOMES = {
 __all__ = [
     "AliasingCount",
     "AliasingCountEnv",
+    "BitFlip",
     "Catch",
     "ConformanceError",
     "Contexts",

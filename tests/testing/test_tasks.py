@@ -14,7 +14,8 @@ from gymnasium.utils.env_checker import check_env as gymnasium_check
 import rlcore
 from rlcore import Episodes, PolicyEvaluator, Trainer
 from rlcore.errors import EnvError
-from rlcore.testing import Catch, HiddenVelocityCartPole, LinearPG, RememberFirst, check_env
+from rlcore.testing import BitFlip, Catch, HiddenVelocityCartPole, LinearPG, RememberFirst, check_env
+from rlcore.testing.environments.goals import bits_reached, bits_reward
 
 pytest.importorskip("rlcore_gym")
 
@@ -24,6 +25,8 @@ TASKS: list[tuple[type[gymnasium.Env[Any, Any]], dict[str, Any]]] = [
     (RememberFirst, {}),
     (RememberFirst, {"cues": 2, "length": 2}),
     (HiddenVelocityCartPole, {}),
+    (BitFlip, {}),
+    (BitFlip, {"bits": 3}),
 ]
 
 
@@ -172,6 +175,34 @@ def test_hidden_velocity_ends_after_500_steps() -> None:
         assert (reward, terminated, truncated) == (1.0, False, step == 500)
 
 
+def test_bits_are_flipped_until_they_are_the_goal() -> None:
+    env = BitFlip(bits=5)
+    for seed in range(20):
+        seen, rewards = played(env, seed, lambda obs: int(np.argmax(obs["achieved_goal"] != obs["desired_goal"])))
+        apart = int((seen[0]["achieved_goal"] != seen[0]["desired_goal"]).sum())
+        assert 1 <= apart <= 5
+        assert rewards == [-1.0] * (apart - 1) + [0.0]
+        assert np.array_equal(seen[-1]["achieved_goal"], seen[-1]["desired_goal"])
+        flips = [a["achieved_goal"] != b["achieved_goal"] for a, b in itertools.pairwise(seen)]
+        assert [int(flip.sum()) for flip in flips] == [1] * apart
+
+
+def test_bits_that_never_are_the_goal_end_at_the_time_limit() -> None:
+    env = BitFlip(bits=4)
+    obs, _ = env.reset(seed=1)
+    # Flipped there and back, it is twice where it began.
+    there = int(np.argmin(obs["achieved_goal"] != obs["desired_goal"]))
+    assert obs["achieved_goal"][there] == obs["desired_goal"][there]
+    ends = [env.step(there)[1:4] for _ in range(4)]
+    assert ends == [(-1.0, False, False)] * 3 + [(-1.0, False, True)]
+
+
+def test_what_a_goal_is_worth_is_told_of_arrays() -> None:
+    achieved, desired = np.array([[0, 1], [1, 1], [0, 0]]), np.array([[0, 1], [0, 1], [0, 0]])
+    assert bits_reached(achieved, desired).tolist() == [True, False, True]
+    assert bits_reward(achieved, desired).tolist() == [0.0, -1.0, 0.0]
+
+
 @pytest.mark.parametrize(
     ("task", "settings", "complaint"),
     [
@@ -179,6 +210,7 @@ def test_hidden_velocity_ends_after_500_steps() -> None:
         ("Catch", {"balls": 0}, "balls must be 1 or more, got 0"),
         ("RememberFirst", {"cues": 1}, "cues and length must be 2 or more, got 1 and 10"),
         ("RememberFirst", {"length": 1}, "cues and length must be 2 or more, got 4 and 1"),
+        ("BitFlip", {"bits": 0}, "bits must be 1 or more, got 0"),
     ],
 )
 def test_settings_that_make_no_task_are_refused(task: str, settings: dict[str, int], complaint: str) -> None:
@@ -186,7 +218,7 @@ def test_settings_that_make_no_task_are_refused(task: str, settings: dict[str, i
         PolicyEvaluator(env=f"rlcore.testing:{task}", graph=LinearPG, env_settings=settings)
 
 
-@pytest.mark.parametrize("env", [Catch(), RememberFirst()])
+@pytest.mark.parametrize("env", [Catch(), RememberFirst(), BitFlip(9)])
 def test_steps_before_a_reset_and_unknown_actions_are_errors(env: gymnasium.Env[Any, Any]) -> None:
     with pytest.raises(ValueError, match="call reset"):
         env.step(0)

@@ -125,3 +125,21 @@ def test_a_memory_is_learnt_only_with_one() -> None:
     plain = {"model": {"hidden": [32]}, "optimizer": {"minibatch_size": 320, "learnt_per_sampled": 16, "rounds": 10}}
     assert evaluated("dqn", env, 20_000, 0, **MEMORY, **recurrent) == 1.0
     assert evaluated("dqn", env, 20_000, 0, **MEMORY, **plain) < 0.5
+
+
+GOALS: dict[str, Any] = {
+    "model": {"hidden": [128]},
+    "policy": {"epsilon": [[0, 1.0], [20_000, 0.02]], "learning_rate": 1e-3, "gamma": 0.98},
+    "evaluators": {"envs": 8, "fragment": 4},
+}
+REPLAY = {"minibatch_size": 128, "learnt_per_sampled": 32, "rounds": 32, "capacity": 200_000}
+REACHED = "rlcore.testing.environments.goals:bits"
+
+
+@pytest.mark.learning
+def test_goals_are_reached_only_with_hindsight() -> None:
+    env = "rlcore.testing.environments:BitFlip"
+    hindsight = {"reward": f"{REACHED}_reward", "terminated": f"{REACHED}_reached"}
+    # Of 12 bits half are wrong at first, so that the best mean return is -5, and -12 where no goal is reached.
+    assert evaluated("dqn", env, 40_000, 0, **GOALS, optimizer={**REPLAY, "hindsight": hindsight}) > -5.5
+    assert evaluated("dqn", env, 40_000, 0, **GOALS, optimizer=REPLAY) < -11.0

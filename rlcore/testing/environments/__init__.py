@@ -21,6 +21,7 @@ from rlcore.testing.environments.faulty import (
     WrongShapeCount,
     WrongShapeEnv,
 )
+from rlcore.testing.environments.goals import BitFlip
 from rlcore.testing.environments.memory import HiddenVelocityCartPole, RememberFirst
 from rlcore.testing.environments.scattered import Scattered, ScatteredCount
 from rlcore.testing.environments.two_agent import TwoAgentEnv
@@ -29,6 +30,7 @@ __all__ = [
     "AliasingCount",
     "AliasingCountEnv",
     "ArrayRewardEnv",
+    "BitFlip",
     "Catch",
     "Contexts",
     "Count",
