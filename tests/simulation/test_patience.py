@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -140,7 +139,46 @@ def test_so_is_one_with_calls_in_flight(before: Callable[[Simulated], None], han
 
 def test_new_workers_have_longer() -> None:
     one = Simulated()
-    assert one.crew.due_by(one.crew.members[0], 0.0) < STARTING_S
-    one.crew.members[0].answered = False
-    assert one.crew.due_by(one.crew.members[0], one.runtime.now()) >= one.runtime.now() + STARTING_S
-    functools.partial(one.crew.ask)
+    (member,) = one.crew.members
+    assert one.crew.due_by(member, 0.0) < STARTING_S
+    one.runtime.kill(member.handle)
+    assert one.crew.ask("work") == {0: 1}
+    member.answered = False
+    assert one.crew.due_by(member, one.runtime.now()) == one.runtime.now() + STARTING_S
+
+
+class Noting:
+    """Notes what it is called for."""
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, what: str) -> list[str]:
+        """All so far."""
+        self.notes.append(what)
+        return list(self.notes)
+
+
+@pytest.mark.parametrize("fault", ["crash", "machine"])
+def test_who_waited_for_room_does_nothing_that_it_was_sent_before_it_is_brought_up(fault: str) -> None:
+    # There is room for one of two, until that one is lost.
+    plan = [{"worker": 0, "method": "note", "call": 3, "fault": fault}]
+    runtime, each = SimRuntime(SimConfig(cpus=1, call=0.01, plan=plan)), Resources(cpus=1)
+    members = [Member(i, Noting, runtime.spawn(Noting, each)) for i in range(2)]
+    told: list[tuple[int, ...]] = []
+    watch = Watch(lambda index, cause: None, lambda places, size: told.append(tuple(places)))
+
+    def bring_up(handle: Handle, index: int, life: int) -> list[Ref]:
+        return [handle.submit("note", "brought up")]
+
+    crew = Crew(runtime, members, each, bring_up, watch, Patience(TIMEOUT_S, room_s=20.0))
+    crew.tell("note", "long ago")
+    assert crew.ask("note", "asked") == {0: ["long ago", "asked"]}
+    assert told == [(1,)]
+    crew.tell_one(0, "note", "more")
+    for _ in range(40):
+        crew.tell("note", "again")
+        found = crew.ask("note", "asked")
+        if 1 in found:
+            break
+    assert found[1][0] == "brought up" and "long ago" not in found[1]
