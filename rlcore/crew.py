@@ -164,15 +164,32 @@ class Crew:
             member = self._filled_by(handle)
             if member is not None:
                 member.told.append(ref)
+                member.line.append(ref)
+
+    def send(self, member: Member, method: str, args: Sequence[Any], returns: int) -> tuple[Ref, ...]:
+        """Calls whoever is in that place; references to the results. Whoever waits for it says ``heard``."""
+        refs = member.handle.submit(method, *args, returns=returns)
+        results: tuple[Ref, ...] = refs if returns != 1 else (refs,)
+        member.line.append(results[0])
+        return results
+
+    def heard(self, member: Member, ref: Ref) -> None:
+        """The call that has given ``ref`` is over, and all before it: time counts anew for those after it."""
+        while member.line:
+            if member.line.popleft() is ref:
+                break
+        member.heard_at = self._runtime.now()
 
     def _ask(self, method: str, args: Sequence[Any], returns: int, asked: Sequence[Member]) -> list[Answer]:
         answers: dict[int, Answer] = {}
         pending: dict[Member, Pending] = {}
 
         def call(member: Member) -> None:
-            refs = _submit(member.handle, method, args, returns)
+            refs = self.send(member, method, args, returns)
             pending[member] = Pending(self._runtime.now(), [*member.told, refs[0]], refs[1:])
 
+        if self._runtime.isolates:
+            self._listen(asked)
         for member in asked:
             call(member)
         for member, one, outcome in self.outcomes(pending):
@@ -182,6 +199,7 @@ class Crew:
                     call(member)
             else:
                 member.answered, member.told = True, []
+                self.heard(member, one.refs[-1])
                 answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index)
         return [answers[member.index] for member in asked if member.index in answers]
 
@@ -196,8 +214,11 @@ class Crew:
         which are alike in all workers, and a new one would fail as well. (In sampling, environments fail each in its
         own way, and whoever raises there is replaced.)
         """
-        started, values = self._runtime.now(), dict[Member, Any]()
+        values = dict[Member, Any]()
         filled = [self._filled_by(handle) for handle, _ in calls]
+        if self._runtime.isolates:
+            self._listen([member for member in filled if member is not None])
+        started = self._runtime.now()
         asked = [(member, ref) for member, (_, ref) in zip(filled, calls, strict=True) if member is not None]
         pending = {member: Pending(started, [ref]) for member, ref in asked}
         for member, _, outcome in self.outcomes(pending):
@@ -250,9 +271,11 @@ class Crew:
         now, ends = self._runtime.now(), [self.due_by(member, one.since) for member, one in pending.items()]
         refs = [ref for one in pending.values() for ref in one.refs]
         _, waiting = self._runtime.wait(refs, len(refs), max(0.0, min(LOOK_S, min(ends) - now)))
-        late, now = {id(ref) for ref in waiting}, self._runtime.now()
+        late = {id(ref) for ref in waiting}
         done = {member: one for member, one in pending.items() if not any(id(ref) in late for ref in one.refs)}
         found = self._values(done)
+        self._listen([member for member in pending if member not in done])
+        now = self._runtime.now()
         for member, one in pending.items():
             if member not in done and now >= self.due_by(member, one.since):
                 if self._lacks_room(member):
@@ -282,8 +305,30 @@ class Crew:
         return self._room_s if lacks_room else max(self.timeout_s, STARTING_S)
 
     def due_by(self, member: Member, since: float) -> float:
-        """When one that was called at ``since`` should have answered, or found room to start."""
-        return since + self._limit(member, self._lacks_room(member))
+        """When one that was called at ``since`` should have answered, or found room to start.
+
+        What it was sent before has its own time: as far as it is known to have done that, it has as long again.
+        """
+        return max(since, member.heard_at) + self._limit(member, self._lacks_room(member))
+
+    def is_late(self, member: Member, since: float) -> bool:
+        """Whether it should have answered by now, or have done something else that it was sent before."""
+        if self._runtime.now() < self.due_by(member, since):
+            return False
+        self._listen([member])
+        return self._runtime.now() >= self.due_by(member, since)
+
+    def _listen(self, members: Sequence[Member]) -> None:
+        """Looks what they have done of what they were sent; time counts from now on where that is something."""
+        lines = {member: list(member.line) for member in members if member.line}
+        refs = [ref for line in lines.values() for ref in line]
+        if not refs:
+            return
+        pending = {id(ref) for ref in self._runtime.wait(refs, len(refs), 0.0)[1]}
+        for member, line in lines.items():
+            done = next((i for i, ref in enumerate(line) if id(ref) in pending), len(line))
+            if done:
+                self.heard(member, line[done - 1])
 
     def replace_late(self, member: Member) -> None:
         """One that should have answered by now is replaced; its place is vacant, where it has no room to start."""
@@ -301,16 +346,18 @@ class Crew:
         return not member.answered and not self._runtime.wait([self._runtime.started(member.handle)], 1, 0.0)[0]
 
     def _vacate(self, member: Member) -> None:
-        """The others go on; what it was told is out of date by the time that it starts."""
-        member.vacant, member.told = True, []
+        """The others go on. What it was sent is out of date by the time that it starts: another one waits for room."""
+        assert member.build is not None, "who is in the driver's process lacks no room"
+        self._runtime.kill(member.handle)
+        member.begin_anew(self._runtime.spawn(member.build, self._resources))
+        member.vacant = True
 
     def fill(self) -> None:
         """Those that have found room take part from now on."""
         for member in self._members:
             if member.vacant and not self._lacks_room(member):
                 member.vacant = False
-                member.life += 1
-                member.told = list(self._bring_up(member.handle, member.index, member.life))
+                self._bring(member)
         self.tell_of_vacancies()
 
     def _wait_for_anyone(self) -> None:
@@ -380,13 +427,17 @@ class Crew:
             self._note_failure(member, error)
         member.taken = self._taken
         self._watch.lost(member.index, _cause(error))
-        member.handle = self._runtime.spawn(member.build, self._resources)
-        member.life += 1
-        member.answered, member.samples = False, 0
-        member.told = list(self._bring_up(member.handle, member.index, member.life))
+        member.begin_anew(self._runtime.spawn(member.build, self._resources))
         if holds_up and len(self._present()) > 1:
             # Another machine, and no sample since: the others do not wait for it again.
-            self._vacate(member)
+            member.vacant = True
+        else:
+            self._bring(member)
+
+    def _bring(self, member: Member) -> None:
+        """Makes it what the others are."""
+        member.told = list(self._bring_up(member.handle, member.index, member.life))
+        member.line.extend(member.told)
 
     def _note_failure(self, member: Member, error: Exception) -> None:
         """Raises the first of them where there have been too many."""
@@ -406,11 +457,6 @@ class StrictCrew(Crew):
         if not isinstance(error, WorkerLost):
             raise error
         super().replace(member, error)
-
-
-def _submit(handle: Handle, method: str, args: Sequence[Any], returns: int) -> tuple[Ref, ...]:
-    refs = handle.submit(method, *args, returns=returns)
-    return refs if returns != 1 else (refs,)
 
 
 def _listed(resources: Resources) -> str:

@@ -387,7 +387,8 @@ class EvaluatorSet:
             "env_steps": self.env_steps,
             "evaluators": {str(i): states[i] for i in sorted(states)},
             "filters": filter_statistics(self._filters),
-            "lives": [life if i in states else life + 1 for i, life in enumerate(self._crew.lives)],
+            # Where a worker waits for room nobody has lived that life yet.
+            "lives": [one.life + (one.index not in states and not one.vacant) for one in self._crew.members],
             **({} if self._report is None else {"rows": list(self._report.rows)}),
         }
 

@@ -36,7 +36,7 @@ class _Call(Generic[Note]):
     results: tuple[Ref, ...]
     #: Calls on the same worker that nobody waits for and that are to have gone well before.
     told: list[Ref]
-    #: When the worker can have begun with it at the earliest.
+    #: When it was sent.
     since: float
     note: Note
 
@@ -88,8 +88,7 @@ class InFlight(Generic[Note]):
         """Calls the worker in that place; gives references to what will come of it."""
         assert self.room(index) > 0, f"{self._limit} calls are in flight on worker {index}"
         member = self._crew.members[index]
-        refs = member.handle.submit(method, *args, returns=returns)
-        results = refs if returns != 1 else (refs,)
+        results = self._crew.send(member, method, args, returns)
         self._calls[index].append(_Call(member.handle, results, member.told, self._runtime.now(), note))
         member.told = []
         return results
@@ -125,10 +124,9 @@ class InFlight(Generic[Note]):
                     arrivals += self._drop(member)
                 else:
                     arrivals.append(self._take(member, outcome[-1]))
-        now = self._runtime.now()
         for member in self._crew.members:
             calls = self._calls[member.index]
-            if calls and now >= self._crew.due_by(member, calls[0].since):
+            if calls and self._crew.is_late(member, calls[0].since):
                 self._crew.replace_late(member)
                 arrivals += self._drop(member)
         self._crew.tell_of_vacancies()
@@ -167,10 +165,8 @@ class InFlight(Generic[Note]):
         return {member: call for member, call in oldest.items() if id(call.results[0]) not in waiting}
 
     def _take(self, member: Member, value: Any) -> Arrival[Note]:
-        calls = self._calls[member.index]
-        call = calls.popleft()
-        if calls:
-            calls[0].since = max(calls[0].since, self._runtime.now())
+        call = self._calls[member.index].popleft()
+        self._crew.heard(member, call.results[0])
         self._crew.note_sample(member)
         return Arrival(member.index, call.handle, value, call.results[1:], call.note)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -10,6 +12,9 @@ from rlcore.runtime.base import Handle, Ref
 
 #: Seconds that a worker has until its first answer, at the least: processes start, and frameworks are imported.
 STARTING_S = 300.0
+
+#: Calls of one worker whose ends are looked for, to tell one that is slow from one that hangs: the last ones.
+LINE = 256
 
 #: Seconds that are waited for a worker that has no room to start, before the others go on without it.
 ROOM_S = 30.0
@@ -49,6 +54,18 @@ class Member:
     missing: int = 0
     #: Calls whose results nobody needs; that they went well is looked at with the next answer.
     told: list[Ref] = field(default_factory=list)
+    #: Everything it was sent and is not known to have done, in that order, and when it was last seen to have done any.
+    line: deque[Ref] = field(default_factory=lambda: deque(maxlen=LINE))
+    heard_at: float = -math.inf
+
+    def begin_anew(self, handle: Handle) -> None:
+        """Another one takes the place, of whom nothing is known."""
+        self.handle = handle
+        self.life += 1
+        self.answered, self.samples = False, 0
+        self.told = []
+        self.line.clear()
+        self.heard_at = -math.inf
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from rlcore.crew import LOST, Crew
@@ -50,8 +50,11 @@ class SampleStream:
         self.unread: deque[Sample] = deque()
 
     def ask(self) -> None:
-        """Everyone who has fewer than ``ahead`` samples to give is asked for more; a sample of each in turn."""
-        self._source.ask(self.ahead)
+        """Everyone who has fewer than ``ahead`` samples to give is asked for more; a sample of each in turn.
+
+        Those that have come and were not given count as well: who has no room for them gets no more.
+        """
+        self._source.ask(self.ahead, self.unread)
 
     @property
     def next(self) -> list[Ref]:
@@ -92,15 +95,19 @@ class SampleSource:
         self._streams.append(stream)
         return stream
 
-    def ask(self, ahead: int) -> None:
-        """Tops up what is in flight. ``RlcoreError`` where one of the streams has fallen too far behind."""
+    def ask(self, ahead: int, unread: Collection[Sample] = ()) -> None:
+        """Tops up what is in flight of each evaluator, to ``ahead`` less what is ``unread`` of it.
+
+        ``RlcoreError`` where one of the streams has fallen too far behind.
+        """
         if any(len(stream.unread) >= UNREAD_LIMIT * self._size for stream in self._streams):
             raise RlcoreError(
                 f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
             )
+        waiting = Counter(sample.index for sample in unread)
         for _ in range(ahead):
             for index in self.in_flight.idle():
-                if self.in_flight.room(index) > MOST_AHEAD - ahead:
+                if self.in_flight.room(index) > MOST_AHEAD - ahead + waiting[index]:
                     self.in_flight.submit(index, None, "sample_counted", returns=2)
 
     def take_in(self) -> None:

@@ -119,9 +119,8 @@ class StragglerCrew(Crew):
         return [one for one in self._present() if one.index not in answers and one.index not in self._asked]
 
     def _ask_for(self, member: Member, method: str, returns: int) -> None:
-        began_from = member.handle.submit(STATE)
-        refs = member.handle.submit(method, returns=returns)
-        results = refs if returns != 1 else (refs,)
+        (began_from,) = self.send(member, STATE, (), 1)
+        results = self.send(member, method, (), returns)
         self._asked[member.index] = _Asked(self._runtime.now(), results, member.told, began_from)
         member.told = []
 
@@ -136,6 +135,7 @@ class StragglerCrew(Crew):
                 self.replace(member, outcome)
                 continue
             asked = self._asked.pop(member.index)
+            self.heard(member, asked.results[0])
             self.note_sample(member)
             answers[member.index] = Answer(member.handle, outcome[-1], one.others, member.index, asked.late)
 
@@ -176,9 +176,8 @@ class StragglerCrew(Crew):
         return [self._members[i] for i, asked in self._asked.items() if not _among(asked.results[0], pending)]
 
     def _replace_hanging(self) -> None:
-        now = self._runtime.now()
-        for index in list(self._asked):
-            if now >= self._time_out(index):
+        for index, asked in list(self._asked.items()):
+            if self.is_late(self._members[index], asked.since):
                 self.replace_late(self._members[index])
         self.tell_of_vacancies()
 

@@ -228,3 +228,14 @@ def test_inline_samples_when_asked() -> None:
         (sample,) = stream.arrived(100)
         assert sample.index == 0 and len(one.fetch([sample], ("default",))["default"]) == ROWS
     assert one.env_steps == 3 * ROWS
+
+
+def test_who_has_samples_that_it_has_no_room_for_asks_for_no_more() -> None:
+    one = Streaming(ahead=2, cost=lambda number, method, result: float(method == "sample_counted"))
+    for _ in range(50):
+        one.stream.ask()
+        one.runtime.wait(one.stream.next, 1, 1.0)
+        one.samples += one.stream.arrived(1)
+    # What is in flight of an evaluator and what waits is as much as was asked for ahead.
+    assert len(one.samples) == 50 and len(one.stream.unread) <= 2 * 3
+    assert one.set.env_steps <= (50 + 2 * 3) * ROWS

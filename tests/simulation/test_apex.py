@@ -278,3 +278,14 @@ def test_nothing_that_is_lost_with_a_memory_goes_uncounted() -> None:
     one.optimizer.get_state()
     not_stored = one.optimizer._stores.count() + len(one.optimizer._samples.unread)
     assert len(one.stored()) + dropped + ROWS * not_stored >= one.set.env_steps
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_evaluators_wait_for_replay_actors_that_are_slower(seed: int) -> None:
+    costs = {"sample_counted": 0.01, "add": 0.3}
+    one = Training(SimRuntime(SimConfig(seed=seed, costs=costs)), timeout_s=1e6, learnt_per_sampled=None)
+    for _ in one.run(8):
+        assert len(one.optimizer._samples.unread) <= AHEAD * EVALUATORS
+    sampled = max(handle.worker._samples for handle in one.set.handles)  # type: ignore[attr-defined]
+    assert sampled <= 8 * ROUNDS * EVALUATORS
+    assert one.set.env_steps <= (8 * ROUNDS + AHEAD) * EVALUATORS * ROWS
