@@ -120,8 +120,8 @@ class TorchPolicyGraph(TorchGraph):
     def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
         """The terms of the loss by the names of their statistics: sums over the rows, scalars.
 
-        All columns are ``[n, 1]``, and ``values`` those of whatever observations the networks went through. A pure function of its arguments and the config: what changes in training comes in
-        by ``coefficients`` and ``scalars``.
+        All columns are ``[n, 1]``, and ``values`` those of whatever observations the networks went through. A pure
+        function of its arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
         """
 
     @abstractmethod

@@ -26,7 +26,7 @@ def passes_for(longest: int) -> int:
 
 
 def backward_scan(a: Tensor, b: Tensor, passes: int) -> Tensor:
-    """``x[i] = a[i] + b[i] * x[i + 1]`` of ``[n]`` tensors, in ``passes`` operations on all rows (Hillis & Steele 1986).
+    """``x[i] = a[i] + b[i] * x[i + 1]`` of tensors ``[n]``, in ``passes`` over all rows (Hillis & Steele 1986).
 
     ``b`` is 0 in the last row of every piece; ``passes_for`` says how many there have to be. It is
     ``rlcore.returns.backward_scan`` with a number of operations that does not depend on what is in the tensors.
