@@ -28,6 +28,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
         "rlcore-replay": {"optimizer": ("replay",), "algorithm": ("dqn", "rainbow", "ddpg", "td3", "sac")},
         "rlcore-apex": {"optimizer": ("apex",), "algorithm": ("apex_dqn", "apex_ddpg")},
+        "rlcore-async": {"optimizer": ("async_gradients", "sharded_ps"), "algorithm": ("a3c", "a3c_ps")},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )
