@@ -11,7 +11,7 @@ from rlcore.sample_stream import Sample
 
 
 class OldSamples:
-    """The last samples, as many as have ``capacity`` rows together; a ``share`` of each batch's rows is drawn from them.
+    """The last samples, of ``capacity`` rows together; a ``share`` of the rows of batches is drawn from them.
 
     The samples themselves stay where references keep them.
     """
