@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
-from rlcore.crew import LOST, Crew
+from rlcore.crew import Crew, Lost
 from rlcore.errors import WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.learner_actor import LearnerActor
-from rlcore.policy_graph import Weights
+from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 
 Note = TypeVar("Note")
@@ -96,12 +96,12 @@ class RemoteLearner(Generic[Note]):
                 work.append(Arrival(done.index, done.handle, done.value, done.others, note))
                 continue
             self._asked.discard(asked)
-            if done.value is LOST:
+            if isinstance(done.value, Lost):
                 continue
             if asked == "snapshot":
                 self._keep(done.others[0])
             else:
-                self._publish(done)
+                self._publish(done.others[0], done.value)
         return work
 
     def updated(self, updates: int) -> None:
@@ -137,8 +137,8 @@ class RemoteLearner(Generic[Note]):
         there = self._evaluators.by_place
         return [i for i, delay in enumerate(self._delays) if delay >= self._max_weight_delay and i in there]
 
-    def _publish(self, done: Arrival[Any]) -> None:
-        self._evaluators.publish(done.others[0], done.value)
+    def _publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
+        self._evaluators.publish(weights, progress)
         for index in self._late():
             self._refresh(index)
 

@@ -63,8 +63,7 @@ class VTraceSamples(Samples):
             # Epochs over all of it make it once.
             self._whole = self._whole or [self._minibatch(part, None) for part in self._parts]
             return list(self._whole)
-        chosen = [np.arange(len(own)) if own is None else own for own in self._by_device(units)]
-        return [self._minibatch(part, own) for part, own in zip(self._parts, chosen, strict=True)]
+        return [self._minibatch(part, own) for part, own in zip(self._parts, self._by_device(units), strict=True)]
 
     def _minibatch(self, part: _Share, pieces: NDArray[np.int64] | None) -> Minibatch:
         if not part.cuts.pieces or (pieces is not None and not len(pieces)):
