@@ -159,6 +159,8 @@ class RemoteLearner(Generic[Note]):
             self._asked_at["snapshot"] = self._updates
 
     def _resume(self, handle: Handle, index: int, life: int) -> list[Ref]:
+        # What was published last may have gone with the machine.
+        self._asked_at["acting_weights"] = -1
         return [] if self._snapshot is None else [handle.submit("set_state", self._snapshot)]
 
     # -- state

@@ -62,6 +62,7 @@ class TestIMPALAWithEverySetting(PolicyGraphTests):
         "trace_clip": 0.8,
         "vtrace_lambda": 0.9,
         "advantage_rho_clip": 2.0,
+        "normalize_advantages": True,
         "update_rule": "rmsprop",
         "entropy_coeff": [[0, 0.1], [3000, 0.0]],
         "model": {"hidden": [8], "activation": "relu"},

@@ -141,8 +141,8 @@ def test_B118_on_policy_it_is_the_n_step_return() -> None:
 @pytest.mark.parametrize("model", [{}, {"lstm": 6}, {"shared_value": True}, {"lstm": 4, "shared_value": True}])
 @pytest.mark.parametrize("graph", [IMPALA, APPO])
 def test_a_graphs_loss_is_made_of_it(build: Build, graph: Any, model: dict[str, Any], shifted: bool) -> None:
-    settings = {"gamma": GAMMA, "rho_clip": 0.9, "trace_clip": 0.8, "vtrace_lambda": 0.95, "entropy_coeff": 0.1}
-    own = build(graph, model={"hidden": [8], **model}, **settings)
+    clips = {"rho_clip": 0.9, "trace_clip": 0.8, "vtrace_lambda": 0.95}
+    own = build(graph, model={"hidden": [8], **model}, gamma=GAMMA, normalize_advantages=False, **clips)
     env = partial(Drawn, own.observation_space, own.action_space)
     batch = PolicyEvaluator(env=env, graph=own, num_envs=3, collect=Fragment(9), rng=4).sample()
     if shifted:

@@ -24,6 +24,7 @@ class APPOConfig(VTraceConfig):
     """``clip`` (a schedule) bounds the ratio in the surrogate."""
 
     clip: Schedule = 0.2
+    normalize_advantages: bool = True
 
 
 class APPO(VTracePolicyGraph):
@@ -38,5 +39,5 @@ class APPO(VTracePolicyGraph):
     def scalars(self) -> dict[str, float]:
         return {CLIP: value_at(self.config.clip, self._env_steps)}
 
-    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, errors: Tensor, minibatch: Minibatch) -> Tensor:
-        return losses.clipped_surrogate(log_ratios.exp(), errors, minibatch[CLIP])
+    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, advantages: Tensor, minibatch: Minibatch) -> Tensor:
+        return losses.clipped_surrogate(log_ratios.exp(), advantages, minibatch[CLIP])

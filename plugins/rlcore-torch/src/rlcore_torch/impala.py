@@ -28,7 +28,9 @@ class IMPALA(VTracePolicyGraph):
     Config: ClassVar[type[GraphConfig]] = IMPALAConfig
     config: IMPALAConfig
 
-    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, errors: Tensor, minibatch: Minibatch) -> Tensor:
+    def advantages(self, log_ratios: Tensor, errors: Tensor) -> Tensor:
+        return errors * log_ratios.exp().clamp(max=self.config.advantage_rho_clip)
+
+    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, advantages: Tensor, minibatch: Minibatch) -> Tensor:
         """Of ``rho * log pi(a) * (r + gamma * v of the successor - V)``, section 4.2 there."""
-        rho = log_ratios.detach().exp().clamp(max=self.config.advantage_rho_clip)
-        return losses.policy_gradient(log_probs, rho * errors)
+        return losses.policy_gradient(log_probs, advantages)

@@ -35,8 +35,9 @@ class VTraceConfig(TorchConfig):
     carries later differences back; ``vtrace_lambda`` below 1 shortens the traces.
 
     The loss is the policy's, plus ``vf_loss_coeff`` times the mean squared error of the values, minus
-    ``entropy_coeff`` (a schedule) times the entropy. ``rmsprop_decay`` is of use with ``update_rule: rmsprop`` only,
-    ``epsilon`` with both.
+    ``entropy_coeff`` (a schedule) times the entropy. ``normalize_advantages`` gives those of each minibatch mean 0 and
+    deviation 1; several devices do so each with its share. ``rmsprop_decay`` is of use with ``update_rule: rmsprop``
+    only, ``epsilon`` with both.
     """
 
     rho_clip: NonNegativeFloat = 1.0
@@ -44,6 +45,7 @@ class VTraceConfig(TorchConfig):
     vtrace_lambda: float = Field(1.0, ge=0.0, le=1.0)
     vf_loss_coeff: NonNegativeFloat = 0.5
     entropy_coeff: Schedule = 0.01
+    normalize_advantages: bool = False
     update_rule: Literal["rmsprop", "adam"] = "adam"
     rmsprop_decay: float = Field(0.99, gt=0.0, lt=1.0)
     epsilon: PositiveFloat = 1e-5
@@ -60,12 +62,16 @@ class VTracePolicyGraph(TorchPolicyGraph):
     config: VTraceConfig
 
     @abstractmethod
-    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, errors: Tensor, minibatch: Minibatch) -> Tensor:
+    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, advantages: Tensor, minibatch: Minibatch) -> Tensor:
         """To be maximised: a sum over the rows, a scalar, of columns ``[n, 1]``.
 
         ``log_probs`` of the actions under the policy that learns, ``log_ratios`` to what they were under the one that
-        acted, both with gradients; V-trace ``errors``, without.
+        acted, both with gradients; ``advantages``, without.
         """
+
+    def advantages(self, log_ratios: Tensor, errors: Tensor) -> Tensor:
+        """From V-trace ``errors``, both ``[n, 1]`` and without gradients."""
+        return errors
 
     def update_rule(self) -> UpdateRule:
         config = self.config
@@ -121,8 +127,11 @@ class VTracePolicyGraph(TorchPolicyGraph):
         log_ratios = evaluated.log_probs - minibatch[ACTION_LOGP]
         found = self._vtrace(own, after, log_ratios, minibatch)
         targets, errors = (part.to(values.dtype)[:, None] for part in found)
+        advantages = self.advantages(log_ratios.detach(), errors)
+        if self.config.normalize_advantages:
+            (advantages,) = losses.normalize([advantages])
         return {
-            "policy_loss": self.policy_loss(evaluated.log_probs, log_ratios, errors, minibatch),
+            "policy_loss": self.policy_loss(evaluated.log_probs, log_ratios, advantages, minibatch),
             "entropy": evaluated.negative_entropy,
             "value_loss": losses.value_loss(own, targets),
             "kl": losses.kl_divergence(log_ratios.detach()),
