@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple
 
 from rlcore.policy_graph import Progress, Weights
+from rlcore.sample_products import Replica
 from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import FilterDelta
 
@@ -61,13 +62,14 @@ class Update(NamedTuple):
     """What an evaluator is sent between two samples, in one message.
 
     ``weights`` may leave out policies; those in ``progress`` have ``version`` from now on. ``filters`` are the merged
-    statistics, by policy and leaf.
+    statistics, by policy and leaf. Weights that come beside it, by reference, are what ``replica`` makes of them.
     """
 
     weights: dict[str, Weights]
     version: int
     progress: dict[str, Progress]
     filters: dict[str, dict[str, Any]]
+    replica: Replica | None = None
 
 
 _OF_EPISODE = attrgetter(*(one.name for one in fields(Episode)))

@@ -15,6 +15,7 @@ from rlcore.members import ROOM_S, Member, Patience, Watch
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+from rlcore.sample_products import Replica, SampleProduct
 from rlcore.sample_stream import Sample, SampleSource, SampleStream
 from rlcore.sampling.filters import SharedStatistics
 from rlcore.sampling.reward_filters import REWARD_STATISTICS
@@ -184,8 +185,11 @@ class EvaluatorSet:
         """Whether what an evaluator reaches in that slot stands for the run."""
         return self._representative is None or slot in self._representative.get(index, ())
 
-    def stream(self, ahead: int) -> SampleStream:
-        """Samples as they come, for one optimizer. ``OptimizerError`` where rounds are to leave out the slowest."""
+    def stream(self, ahead: int, product: SampleProduct | None = None) -> SampleStream:
+        """Samples as they come, for one optimizer, or in their place what evaluators make of them.
+
+        ``OptimizerError`` where rounds are to leave out the slowest.
+        """
         if self._report is not None:
             raise OptimizerError(
                 "evaluators.sample_fraction and sample_timeout_s are for optimizers that go by rounds: this one waits "
@@ -193,7 +197,7 @@ class EvaluatorSet:
             )
         if self._source is None:
             self._source = SampleSource(self._runtime, self._crew, self._count)
-        return self._source.stream(ahead)
+        return self._source.stream(ahead, product)
 
     def sample_round(self) -> None:
         """Has every evaluator sample, unless it has not done yet, and hands a round of samples to every reader."""
@@ -266,8 +270,15 @@ class EvaluatorSet:
 
         They do not come into this process. ``refresh`` sends them to an evaluator; those that are new have them.
         """
-        update = self._new_update({}, progress)
-        self._note_update(frozenset(progress), update, weights)
+        self._publish((weights,), progress, None)
+
+    def publish_parts(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica) -> None:
+        """The same, with weights that ``replica`` makes of ``parts`` in each evaluator."""
+        self._publish(parts, progress, replica)
+
+    def _publish(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None) -> None:
+        update = self._new_update({}, progress, replica)
+        self._note_update(frozenset(progress), update, *parts)
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
 
@@ -283,10 +294,12 @@ class EvaluatorSet:
         if not self.local_samples:
             self.local.set_filters(statistics)
 
-    def _new_update(self, weights: Mapping[str, Weights], progress: Mapping[str, Progress]) -> Ref:
+    def _new_update(
+        self, weights: Mapping[str, Weights], progress: Mapping[str, Progress], replica: Replica | None = None
+    ) -> Ref:
         self._version += 1
         filters = filter_statistics(self._filters)
-        return self._runtime.put(Update(dict(weights), self._version, dict(progress), filters))
+        return self._runtime.put(Update(dict(weights), self._version, dict(progress), filters, replica))
 
     def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
         self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}

@@ -22,6 +22,7 @@ from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
 from rlcore.policy_source import PolicySource, policy_from
 from rlcore.recent_samples import RecentSamples
 from rlcore.returns import as_transitions
+from rlcore.sample_products import SampleProduct
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.collected import Collected, Played, check_rewards
 from rlcore.sampling.columnar import ColumnarSampler
@@ -173,6 +174,12 @@ class PolicyEvaluator(GroupMember):
         self._samples += 1
         return info, batch
 
+    def sample_products(self, products: Sequence[SampleProduct | None]) -> tuple[Any, ...]:
+        """The counts with the notes of ``products``, then the products' results; None stands for the sample itself."""
+        info, batch = self.sample_counted()
+        made = [(None, batch) if product is None else product.make(self, batch) for product in products]
+        return (info, [note for note, *_ in made]), *(result for _, *results in made for result in results)
+
     def _sample(self) -> MultiAgentBatch:
         self._refresh_actors()
         collected = self._sampler.collect(self._collect)
@@ -302,7 +309,9 @@ class PolicyEvaluator(GroupMember):
             if graph is not None:
                 graph.set_weights(own)
             if self.policies[policy_id] is not graph:
-                self.policies[policy_id].set_weights(own)
+                # What a graph learns with is more than acting needs.
+                acting = own if graph is None else {name: own[name] for name in own if name in graph.acting}
+                self.policies[policy_id].set_weights(acting)
             self._roles[policy_id].version = version
 
     def on_progress(self, progress: Mapping[str, Progress]) -> None:
@@ -311,9 +320,12 @@ class PolicyEvaluator(GroupMember):
             for policy in {id(p): p for p in (self.policies[policy_id], self._graphs.get(policy_id)) if p}.values():
                 policy.on_progress(own)
 
-    def receive(self, update: Update, weights: Mapping[str, Weights] | None = None) -> None:
-        """Weights, progress and filters in one message; ``weights`` where they are not in it."""
-        self.set_weights(update.weights if weights is None else weights, update.version)
+    def receive(self, update: Update, *parts: Any) -> None:
+        """Weights, progress and filters in one message; ``parts`` where the weights are not in it, or made of them."""
+        weights = update.weights
+        if parts:
+            weights = parts[0] if update.replica is None else update.replica.weights(self, parts)
+        self.set_weights(weights, update.version)
         self.on_progress(update.progress)
         for policy_id in update.progress:
             self._roles[policy_id].version = update.version

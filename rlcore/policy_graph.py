@@ -285,7 +285,10 @@ class PolicyGraph(ABC):
         return frozenset(self.get_weights())
 
     def update_rule(self) -> UpdateRule:
-        """The rule that ``apply_gradients`` follows, for applying it without this graph's framework."""
+        """The rule that ``apply_gradients`` follows, for applying it without this graph's framework.
+
+        What it remembers of the trainable weights is ``get_state()["optimizer"]``, in the form of the rule's ``init``.
+        """
         raise OptimizerError(f"{type(self).__name__} offers no update_rule, which this optimizer needs")
 
     def on_progress(self, progress: Progress) -> None:

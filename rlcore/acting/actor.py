@@ -33,7 +33,8 @@ class ActorCriticActor(WeightedActor):
     ``act`` draws from the policy's distribution and adds the row column ``action_logp`` (float32). ``postprocess`` adds
     row ``vf_preds`` and cut ``last_value`` (float32), then applies ``rho``. ``act`` computes values on the way where
     they cost little, with a shared network, or where that is needed, with a recurrent one; else ``postprocess`` does,
-    for the whole batch at once. With ``value`` false there are none and ``rho`` sees the batch as it is.
+    for the whole batch at once. With ``value`` false there are none and ``rho`` sees the batch as it is. Without
+    ``rho`` batches stay as they were sampled.
 
     ``weights`` may hold more than the actor reads (a graph's target networks): it copies the names it knows.
 
@@ -116,9 +117,11 @@ class ActorCriticActor(WeightedActor):
         return self._networks.values(x, state)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Adds ``vf_preds`` and ``last_value`` where there is a value network, then applies rho."""
+        """Adds ``vf_preds`` and ``last_value`` where there is a value network, then applies rho, where there is one."""
+        if self._rho is None:
+            return batch
         if self._value:
             if VF_PREDS not in batch:
                 batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs)})
             batch = batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs, batch.last_state())})
-        return batch if self._rho is None else self._rho(batch)
+        return self._rho(batch)

@@ -52,7 +52,7 @@ def test_missing_kinds_and_clashes(made_up: None) -> None:
     section = doctor.parts()
     found = text(section, Level.PROBLEM)
     assert "env: none installed: pip install rlcore-gym" in found
-    packages = ("rlcore-sync", "rlcore-replay", "rlcore-apex")
+    packages = ("rlcore-sync", "rlcore-replay", "rlcore-apex", "rlcore-async")
     assert f"algorithm: none installed: {' or '.join(f'pip install {name}' for name in packages)}" in found
     assert any("fast@fast-one" in line and "fast@fast-two" in line for line in found)
     assert text(section, Level.OK) == ["policy graph: x.pg, x.ppo", "optimizer: fast"]

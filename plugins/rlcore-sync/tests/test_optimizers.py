@@ -11,6 +11,7 @@ import pytest
 
 from rlcore.errors import NonFiniteError, OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.minibatches import shuffled
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import GradientOutput, PolicyGraph, shares_of
 from rlcore.policy_optimizer import PolicyOptimizer, step_together
@@ -19,7 +20,7 @@ from rlcore.runtime.snapshot import snapshot
 from rlcore.sampling.collect import Fragment
 from rlcore.testing import LinearPG, TwoAgentEnv
 from rlcore_sync import AllReduce, MultiGPU
-from rlcore_sync.minibatches import portions, shuffled
+from rlcore_sync.minibatches import portions
 
 BOTH = pytest.mark.parametrize("optimizer", [MultiGPU, AllReduce])
 

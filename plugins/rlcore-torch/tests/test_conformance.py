@@ -50,6 +50,38 @@ class TestPPOActor(ActorTests):
     config = {"squash": True}
 
 
+class TestIMPALA(PolicyGraphTests):
+    graph = "torch.impala"
+
+
+class TestIMPALAWithEverySetting(PolicyGraphTests):
+    graph = "torch.impala"
+    config = {
+        "squash": True,
+        "rho_clip": 0.9,
+        "trace_clip": 0.8,
+        "vtrace_lambda": 0.9,
+        "advantage_rho_clip": 2.0,
+        "normalize_advantages": True,
+        "update_rule": "rmsprop",
+        "entropy_coeff": [[0, 0.1], [3000, 0.0]],
+        "model": {"hidden": [8], "activation": "relu"},
+    }
+
+
+class TestIMPALAActor(ActorTests):
+    graph = "torch.impala"
+
+
+class TestAPPO(PolicyGraphTests):
+    graph = "torch.appo"
+
+
+class TestAPPOActor(ActorTests):
+    graph = "torch.appo"
+    config = {"squash": True}
+
+
 class TestDQN(PolicyGraphTests):
     graph = "torch.dqn"
 

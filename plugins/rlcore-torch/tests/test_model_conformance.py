@@ -52,6 +52,36 @@ class TestRecurrentPPOActor(ActorTests):
     spaces = VECTORS
 
 
+class TestRecurrentIMPALA(PolicyGraphTests):
+    graph = "torch.impala"
+    config = {"model": LSTM}
+    spaces = VECTORS
+
+
+class TestRecurrentIMPALAActor(ActorTests):
+    graph = "torch.impala"
+    config = {"model": LSTM}
+    spaces = VECTORS
+
+
+class TestRecurrentAndSharedAPPO(PolicyGraphTests):
+    graph = "torch.appo"
+    config = {"model": {**LSTM, "shared_value": True}}
+    spaces = VECTORS
+
+
+class TestSharedIMPALA(PolicyGraphTests):
+    graph = "torch.impala"
+    config = {"model": SHARED}
+    spaces = VECTORS
+
+
+class TestSharedIMPALAActor(ActorTests):
+    graph = "torch.impala"
+    config = {"model": SHARED}
+    spaces = VECTORS
+
+
 class TestSharedPG(PolicyGraphTests):
     graph = "torch.pg"
     config = {"model": SHARED}
@@ -91,6 +121,18 @@ class TestNatureA3C(PolicyGraphTests):
 class TestNaturePPO(PolicyGraphTests):
     graph = "torch.ppo"
     config = {"model": {"hidden": [8], "lstm": 4}}
+    spaces = IMAGES
+
+
+class TestNatureIMPALA(PolicyGraphTests):
+    graph = "torch.impala"
+    config = {"model": {"hidden": [8], "lstm": 4}}
+    spaces = IMAGES
+
+
+class TestNatureAPPO(PolicyGraphTests):
+    graph = "torch.appo"
+    config = {"model": {"hidden": [8], "shared_value": False}}
     spaces = IMAGES
 
 

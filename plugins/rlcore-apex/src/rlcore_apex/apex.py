@@ -26,7 +26,7 @@ from rlcore.sample_stream import Sample
 from rlcore.schedule import value_at
 from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
-from rlcore_apex.learner_actor import LearnerActor
+from rlcore_apex.learner_actor import ApexLearner
 from rlcore_apex.memory import ApexMemory
 from rlcore_apex.pace import SNAPSHOT, WEIGHTS, ApexPace
 from rlcore_apex.replay_actor import ReplayActor
@@ -61,7 +61,7 @@ class Apex(PolicyOptimizer):
                     "recurrent policies do, and Apex replays single transitions"
                 )
         specs = {policy_id: local.graph_spec(policy_id) for policy_id in trains}
-        learner = functools.partial(LearnerActor, specs, config.devices, runtime.child())
+        learner = functools.partial(ApexLearner, specs, config.devices, runtime.child())
         gpus = sum(device.startswith("cuda") for device in config.devices)
         share = -(-config.capacity // config.replay_actors)
         seeds = np.random.SeedSequence(config.seed).spawn(config.replay_actors)

@@ -13,11 +13,11 @@ from pydantic import Field
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.learner import Learner
+from rlcore.minibatches import learn_in_epochs
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
-from rlcore_sync.minibatches import shuffled
 
 
 class MultiGPUConfig(OptimizerConfig):
@@ -58,29 +58,16 @@ class MultiGPU(PolicyOptimizer):
         batch = self._collect()
         sampled = now()
         self.learner.advance(batch.env_steps)
-        pinned = self.learner.pin(batch)
-        stats, updates, learnt_rows, skipped = MeanStats(), 0, 0, self.learner.skipped_updates
-        for policy_id, own in batch.items():
-            rows = self.learner.graphs[policy_id].minibatch_unit.rows(own)
-            stop = False
-            for _ in range(self.config.epochs):
-                for units in shuffled(rows, self.config.minibatch_size, self._rng, len(self.config.devices)):
-                    output = self.learner.learn({policy_id: pinned[policy_id]}, {policy_id: units})[policy_id]
-                    stats.add(policy_id, output.stats)
-                    updates, learnt_rows, stop = updates + 1, learnt_rows + (output.rows or 0), output.stop
-                    if stop:
-                        break
-                if stop:
-                    break
+        own = self.config
+        found = learn_in_epochs(self.learner, batch, own.epochs, own.minibatch_size, self._rng, len(own.devices))
         learnt = now()
         self.evaluators.broadcast(self.learner.acting_weights(), self.learner.progress)
-        skipped = self.learner.skipped_updates - skipped
         return StepResult(
             batch.env_steps,
-            learnt_rows,
-            updates - skipped,
-            skipped,
-            stats=stats.mean(),
+            found.rows,
+            found.updates,
+            found.skipped,
+            stats=found.stats,
             timers={"sample_s": sampled - started, "learn_s": learnt - sampled, "sync_s": now() - learnt},
         )
 

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
+    from rlcore_torch.appo import APPO
     from rlcore_torch.deterministic import DDPG, TD3
     from rlcore_torch.dqn import DQN
+    from rlcore_torch.impala import IMPALA
     from rlcore_torch.pg import PolicyGradient
     from rlcore_torch.ppo import PPO
     from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "DDPG", "DQN", "PPO", "SAC", "TD3", "PolicyGradient"]
+__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "SAC", "TD3", "PolicyGradient"]
 
 _MODULES = {
     "A3C": "a3c",
+    "APPO": "appo",
     "DDPG": "deterministic",
     "DQN": "dqn",
+    "IMPALA": "impala",
     "PPO": "ppo",
     "PolicyGradient": "pg",
     "SAC": "sac",

@@ -44,6 +44,7 @@ from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
 from rlcore_torch.forward import Forward
 from rlcore_torch.inference import Inference
+from rlcore_torch.model import Heads
 from rlcore_torch.models import model_for
 from rlcore_torch.samples import PieceSamples, RowSamples, Samples
 
@@ -69,6 +70,8 @@ class TorchPolicyGraph(TorchGraph):
     Config: ClassVar[type[GraphConfig]] = TorchConfig
     collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
     has_value: ClassVar[bool] = True
+    #: Whether the loss reads rows in time order, so that minibatches are made of pieces, whatever the model is.
+    in_time_order: ClassVar[bool] = False
     config: TorchConfig
 
     def __init__(
@@ -89,12 +92,12 @@ class TorchPolicyGraph(TorchGraph):
         self._model = model_for(
             observation_space, action_space, own.model, squash=squash, value=self.has_value, rng=rng
         )
-        self.minibatch_unit: Unit = PIECE if self._model.recurrent else ROW
+        self.minibatch_unit: Unit = PIECE if self._model.recurrent or self.in_time_order else ROW
         self._begin(
             self._model.layout,
             constant=self._model.constant,
             recordable=self._model.recordable,
-            rows_at_once=self._model.rows_at_once,
+            rows_at_once=self._model.rows_at_once if self.minibatch_unit is ROW else None,
         )
         self._forward = Forward(self._model, own.model.precision)
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
@@ -117,8 +120,8 @@ class TorchPolicyGraph(TorchGraph):
     def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
         """The terms of the loss by the names of their statistics: sums over the rows, scalars.
 
-        All columns are ``[n, 1]``. A pure function of its arguments and the config: what changes in training comes in
-        by ``coefficients`` and ``scalars``.
+        All columns are ``[n, 1]``, and ``values`` those of whatever observations the networks went through. A pure
+        function of its arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
         """
 
     @abstractmethod
@@ -126,12 +129,17 @@ class TorchPolicyGraph(TorchGraph):
         """The update rule, with clipping and the learning rate as it is now."""
 
     @abstractmethod
-    def rho(self) -> Postprocess:
-        """What makes advantages and targets of a batch with values; picklable without torch."""
+    def rho(self) -> Postprocess | None:
+        """What makes advantages and targets of a batch with values; picklable without torch. None where samples are to
+        stay as they are, without values."""
 
     @abstractmethod
     def loss_columns(self) -> tuple[str, ...]:
         """The row columns that ``loss`` reads."""
+
+    def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
+        """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
+        return heads
 
     # -- acting
 
@@ -163,16 +171,18 @@ class TorchPolicyGraph(TorchGraph):
         return self._inference.values(obs, state)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho."""
-        return self.rho()(self._inference.with_values(batch) if self.has_value else batch)
+        """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho, where there is
+        one."""
+        rho = self.rho()
+        if rho is None:
+            return batch
+        return rho(self._inference.with_values(batch) if self.has_value else batch)
 
     def actor(self) -> Actor | None:
         """The same policy in numpy; None for a custom model, convolutions and other precisions, which torch has to
         compute."""
         own = self.config
-        if own.model.custom is not None or own.model.precision != "float32":
-            return None
-        if Architecture.of(self.observation_space, self.action_space, own.model, squash=own.squash).encoders:
+        if not self._acts_in_numpy():
             return None
         return ActorCriticActor(
             self.observation_space,
@@ -180,9 +190,19 @@ class TorchPolicyGraph(TorchGraph):
             own.model,
             self.get_weights(),
             squash=own.squash,
-            value=self.has_value,
+            value=self._acts_with_values(),
             rho=self.rho(),
         )
+
+    def _acts_in_numpy(self) -> bool:
+        own = self.config
+        if own.model.custom is not None or own.model.precision != "float32":
+            return False
+        return not Architecture.of(self.observation_space, self.action_space, own.model, squash=own.squash).encoders
+
+    def _acts_with_values(self) -> bool:
+        """Whether evaluators need the values' network."""
+        return self.has_value
 
     # -- learning
 
@@ -198,6 +218,6 @@ class TorchPolicyGraph(TorchGraph):
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         """The terms of the loss, ``[terms]``; no gradient flows through those that are not ``in_loss``."""
         heads = self._forward(leaves, inputs)
-        terms = self.loss(self._actions.evaluate(heads, inputs), heads.values, inputs)
+        terms = self.loss(self._actions.evaluate(self.acted(heads, inputs), inputs), heads.values, inputs)
         totals = [terms[name] for name in self.coefficients()]
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])

@@ -1,0 +1,166 @@
+"""Asynchronous samples: evaluators and the learner each at their own pace (Espeholt et al. 2018; RLlib, section 5.2).
+
+Samples go from evaluators to the learner, or to aggregators first, and weights back: by reference, and the driver sees
+small counts only.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from rlcore.crew import LOST
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import Weights
+from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.remote_learner import RemoteLearner
+from rlcore.runtime.base import Runtime
+from rlcore.sample_stream import Sample
+from rlcore_async.aggregation import Aggregation, Batch
+from rlcore_async.batches_learner import BatchesLearner
+from rlcore_async.old_samples import OldSamples
+from rlcore_async.samples_config import AsyncSamplesConfig
+from rlcore_async.samples_tally import SamplesTally
+
+
+class AsyncSamples(PolicyOptimizer):
+    """The learner has work ahead of it and nobody waits for the driver; queues are bounded, and producers wait."""
+
+    Config = AsyncSamplesConfig
+    config: AsyncSamplesConfig
+    asynchronous = True
+    conformance: ClassVar[Mapping[str, Any]] = {"config": {"samples_ahead": 1, "learner_queue": 2}}
+
+    def __init__(
+        self,
+        local: PolicyEvaluator,
+        evaluators: EvaluatorSet,
+        runtime: Runtime,
+        config: AsyncSamplesConfig,
+        trains: tuple[str, ...],
+    ) -> None:
+        super().__init__(local, evaluators, runtime, config, trains)
+        specs = {policy_id: local.graph_spec(policy_id) for policy_id in trains}
+        self._learner: RemoteLearner[Batch] = RemoteLearner(
+            runtime,
+            evaluators,
+            functools.partial(BatchesLearner, specs, config, runtime.child()),
+            gpus=sum(device.startswith("cuda") for device in config.devices),
+            queue=config.learner_queue,
+            max_weight_delay=config.max_weight_delay,
+            snapshot_every=config.snapshot_every,
+        )
+        self._aggregation = Aggregation(runtime, evaluators, trains, config.aggregators)
+        self._samples = evaluators.stream(config.samples_ahead)
+        #: Samples that are in no batch yet.
+        self._waiting: deque[Sample] = deque()
+        self._old = OldSamples(config.replay_capacity, config.replay_share, self._rows, config.seed)
+        self._env_steps = 0
+        self._tally = SamplesTally()
+
+    # -- the algorithm
+
+    def step(self) -> StepResult:
+        started = self.runtime.now()
+        while self._tally.samples < self.config.rounds * self.evaluators.size:
+            if self._has_room():
+                self._samples.ask()
+            self._learner.ask()
+            self._wait()
+            self._take_samples()
+            while self._has_room() and (batch := self._next_batch()) is not None:
+                self._aggregation.put(batch)
+            for lost in self._aggregation.take_in():
+                self._tally.took(len(lost.new), lost.env_steps)
+                self._give_up(lost)
+            while self._aggregation.ready and self._learner.room:
+                self._learn_from(self._aggregation.ready.popleft())
+            for done in self._learner.arrived():
+                if done.value is LOST:
+                    self._give_up(done.note)
+                else:
+                    self._tally.learnt(done.value, done.note.staleness)
+                    self._learner.updated(done.value.learnt.updates)
+        # What is lost between two steps counts in the next.
+        tally, self._tally = self._tally, SamplesTally()
+        return tally.result(self.runtime.now() - started)
+
+    def _has_room(self) -> bool:
+        """Whether another batch may be made; else samples wait, and whoever gives them in the end."""
+        under_way = self._aggregation.under_way + self._learner.under_way
+        return under_way < self.config.learner_queue and self._aggregation.has_room
+
+    def _most_samples(self) -> int:
+        """How many may be taken: all that were asked for, and with room for a batch whatever it lacks."""
+        asked = self.config.samples_ahead * self.evaluators.size
+        return asked if self._has_room() else max(0, asked - len(self._waiting))
+
+    def _take_samples(self) -> None:
+        for sample in self._samples.arrived(self._most_samples()):
+            self._learner.sampled(sample.index, sample.info.env_steps)
+            self._waiting.append(sample)
+
+    def _next_batch(self) -> Batch | None:
+        """Those that have waited longest, but what is too old; None where there are not enough."""
+        bound = self.config.max_staleness
+        while bound is not None and self._waiting and self._staleness(self._waiting[0]) > bound:
+            sample = self._waiting.popleft()
+            self._tally.took(1, sample.info.env_steps)
+            self._tally.dropped(self._rows(sample))
+        env_steps, new = 0, []
+        for sample in self._waiting:
+            new.append(sample)
+            env_steps += sample.info.env_steps
+            if env_steps >= self.config.batch_size:
+                for _ in new:
+                    self._waiting.popleft()
+                return Batch(new, self._old.beside(new), list(map(self._staleness, new)))
+        return None
+
+    def _learn_from(self, batch: Batch) -> None:
+        self._env_steps += batch.env_steps
+        self._tally.took(len(batch.new), batch.env_steps)
+        self._learner.submit(batch, "learn", self._env_steps, *batch.refs)
+
+    def _give_up(self, batch: Batch) -> None:
+        """It was lost, with a worker or with a machine that held a part of it."""
+        self._tally.dropped(sum(map(self._rows, batch.new)))
+        self._old.drop([*batch.new, *batch.old])
+
+    def _wait(self) -> None:
+        """Until something has come, or somebody's time is over."""
+        own = (self._aggregation, self._learner)
+        # Samples that there is no room for are nothing to wait for.
+        pending = (self._samples, *own) if self._most_samples() else own
+        patience = min(one.patience() for one in pending)
+        refs = [ref for one in pending for ref in one.next]
+        self.runtime.wait(refs, 1, None if patience == float("inf") else patience)
+
+    def _staleness(self, sample: Sample) -> int:
+        """How many versions of the weights have followed those that acted."""
+        return self.evaluators.version - sample.info.version
+
+    def _rows(self, sample: Sample) -> int:
+        return sum(sample.info.rows.get(policy_id, 0) for policy_id in self.trains)
+
+    # -- state
+
+    def get_weights(self) -> dict[str, Weights]:
+        return self._learner.get_weights()
+
+    def graph_states(self) -> dict[str, dict[str, Any]]:
+        return self._learner.graph_states()
+
+    def get_state(self) -> dict[str, Any]:
+        """What is on its way, and old samples, are not in it: after ``set_state`` others are sampled."""
+        return {"learner": self._learner.get_state(), "env_steps": self._env_steps}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        for pending in (self._samples, self._aggregation, self._old):
+            pending.forget()
+        self._waiting.clear()
+        self._env_steps = int(state["env_steps"])
+        self._learner.set_state(state["learner"])

@@ -1,0 +1,85 @@
+"""How the weights of a policy lie in one flat array, and how that is cut into shards and blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import Weights
+from rlcore.sample_products import Replica
+
+#: Elements that are updated together: what an update rule makes of so many stays in a core's cache.
+BLOCK = 1 << 15
+
+
+def flattened(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """All arrays one behind the other, in the order of their names: a new array ``[size]``."""
+    return joined(np.ravel(arrays[name]) for name in sorted(arrays))
+
+
+def cuts(size: int, shards: int) -> list[slice]:
+    """Where so many elements are cut into shards of equal size, to one element."""
+    ends = [size * i // shards for i in range(shards + 1)]
+    return [slice(*pair) for pair in pairwise(ends)]
+
+
+def in_blocks(flat: NDArray[Any]) -> Weights:
+    """A flat array as views of ``BLOCK`` elements, one at least, in the form of weights by name."""
+    return {str(start): flat[start : start + BLOCK] for start in range(0, max(1, len(flat)), BLOCK)}
+
+
+def joined(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
+    """Parts of a flat array, one behind the other: a new array."""
+    return np.concatenate(list(parts))
+
+
+@dataclass(frozen=True)
+class WeightLayout:
+    """Names, shapes and dtypes of the weights in a flat array, in its order."""
+
+    names: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, weights: Weights) -> WeightLayout:
+        """That of ``flattened(weights)``."""
+        names = tuple(sorted(weights))
+        return cls(names, tuple(weights[name].shape for name in names), tuple(weights[n].dtype.str for n in names))
+
+    def named(self, flat: NDArray[Any]) -> Weights:
+        """The weights in a flat array: views of it, where it has their dtype."""
+        ends = np.cumsum([0, *(int(np.prod(shape)) for shape in self.shapes)])
+        parts = zip(self.names, pairwise(ends.tolist()), self.shapes, self.dtypes, strict=True)
+        return {name: flat[i:j].reshape(shape).astype(dtype, copy=False) for name, (i, j), shape, dtype in parts}
+
+
+@dataclass(frozen=True)
+class ShardedWeights(Replica):
+    """Weights of what shards gave, which is ``{policy_id: blocks}`` of each."""
+
+    layouts: Mapping[str, WeightLayout]
+
+    def weights(self, evaluator: PolicyEvaluator, parts: tuple[Mapping[str, Sequence[NDArray[Any]]], ...]) -> Any:
+        evaluator.build_graphs(tuple(self.layouts))
+        return {
+            name: layout.named(joined(block for part in parts for block in part[name]))
+            for name, layout in self.layouts.items()
+        }
+
+
+@dataclass(frozen=True)
+class WholeWeights(Replica):
+    """Weights that come as they are, for evaluators whose graphs learn with more than acting needs."""
+
+    policies: tuple[str, ...]
+
+    def weights(self, evaluator: PolicyEvaluator, parts: tuple[dict[str, Weights], ...]) -> dict[str, Weights]:
+        evaluator.build_graphs(self.policies)
+        return parts[0]

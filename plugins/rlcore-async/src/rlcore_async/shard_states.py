@@ -1,0 +1,49 @@
+"""Between the states of policy graphs and those of the shards that hold their weights."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlcore.policy_graph import PolicyGraph, Weights
+from rlcore_async.shard_layout import WeightLayout, cuts, flattened, joined
+
+#: Where a graph's state has the memory of its update rule, as ``update_rule().init`` gives it.
+OPTIMIZER = "optimizer"
+
+#: ``{policy_id: {"weights": slice, "rule": {"step": n, slot: slice}}}``
+ShardState = Mapping[str, Mapping[str, Any]]
+
+
+def sliced(
+    graphs: Mapping[str, PolicyGraph], states: Mapping[str, Mapping[str, Any]], shards: int
+) -> list[dict[str, Any]]:
+    """What each shard begins with: its slices of the weights in the states of ``graphs``, and of the rules' memory.
+
+    Where a state does not have that, or that of another rule, the rule begins.
+    """
+    parts: list[dict[str, Any]] = [{} for _ in range(shards)]
+    for policy_id, graph in graphs.items():
+        weights: Weights = {name: states[policy_id]["weights"][name] for name in graph.trainable}
+        memory = graph.update_rule().init(weights)
+        known = states[policy_id].get(OPTIMIZER, {})
+        step = int(known.get("step", memory.pop("step")))
+        flat = {slot: flattened(known.get(slot, own)) for slot, own in memory.items()}
+        values = flattened(weights)
+        for part, cut in zip(parts, cuts(len(values), shards), strict=True):
+            rule = {slot: own[cut] for slot, own in flat.items()}
+            part[policy_id] = {"weights": values[cut], "rule": {"step": step, **rule}}
+    return parts
+
+
+def whole(parts: Sequence[ShardState], layouts: Mapping[str, WeightLayout]) -> dict[str, dict[str, Any]]:
+    """By policy the named weights, and the memory of its rule, of the states of all shards."""
+    found = {}
+    for policy_id, layout in layouts.items():
+        own = [part[policy_id] for part in parts]
+        rules = [part["rule"] for part in own]
+        slots = [slot for slot in rules[0] if slot != "step"]
+        memory = {slot: layout.named(joined([rule[slot] for rule in rules])) for slot in slots}
+        weights = layout.named(joined([part["weights"] for part in own]))
+        found[policy_id] = {"weights": weights, OPTIMIZER: {"step": max(rule["step"] for rule in rules), **memory}}
+    return found

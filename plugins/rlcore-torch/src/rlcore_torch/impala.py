@@ -1,0 +1,36 @@
+"""IMPALA (Espeholt et al. 2018): actor-critic from samples of older policies, put right by V-trace."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from pydantic import NonNegativeFloat
+from torch import Tensor
+
+from rlcore.policy_graph import GraphConfig
+from rlcore_torch import losses
+from rlcore_torch.columns import Minibatch
+from rlcore_torch.vtrace_graph import VTraceConfig, VTracePolicyGraph
+
+
+class IMPALAConfig(VTraceConfig):
+    """``advantage_rho_clip`` bounds the ratio that weighs the gradient of the policy."""
+
+    advantage_rho_clip: NonNegativeFloat = 1.0
+
+
+class IMPALA(VTracePolicyGraph):
+    """``torch.impala``. Statistics: ``policy_loss entropy value_loss kl loss grad_norm``.
+
+    ``kl`` estimates KL(policy that acted || policy now), before the update: how stale the samples are.
+    """
+
+    Config: ClassVar[type[GraphConfig]] = IMPALAConfig
+    config: IMPALAConfig
+
+    def advantages(self, log_ratios: Tensor, errors: Tensor) -> Tensor:
+        return errors * log_ratios.exp().clamp(max=self.config.advantage_rho_clip)
+
+    def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, advantages: Tensor, minibatch: Minibatch) -> Tensor:
+        """Of ``rho * log pi(a) * (r + gamma * v of the successor - V)``, section 4.2 there."""
+        return losses.policy_gradient(log_probs, advantages)

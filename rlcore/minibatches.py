@@ -1,0 +1,70 @@
+"""How a batch is cut into minibatches, and learnt from. Sizes are rows, whatever the units are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.batch import MultiAgentBatch
+from rlcore.learner import Learner
+from rlcore.policy_graph import shares_of
+from rlcore.policy_optimizer import MeanStats
+
+
+class Learnt(NamedTuple):
+    """What came of one batch: ``rows`` as often as they were learnt from, ``updates`` made and ``skipped``, and the
+    means of each policy's statistics ``{policy_id: {name: mean}}``."""
+
+    rows: int
+    updates: int
+    skipped: int
+    stats: dict[str, dict[str, float]]
+
+
+def learn_in_epochs(
+    learner: Learner, batch: MultiAgentBatch, epochs: int, size: int, rng: np.random.Generator, devices: int
+) -> Learnt:
+    """Pins a batch once and goes over it ``epochs`` times in minibatches of ``size`` rows, 0 for all at once.
+
+    Policy after policy; an update that asks for it is the last of its policy. Raises what ``Learner.learn`` does.
+    """
+    pinned = learner.pin(batch)
+    stats, rows, skipped = MeanStats(), 0, learner.skipped_updates
+    updates = 0
+    for policy_id, own in batch.items():
+        units = learner.graphs[policy_id].minibatch_unit.rows(own)
+        minibatches = (one for _ in range(epochs) for one in shuffled(units, size, rng, devices))
+        for minibatch in minibatches:
+            output = learner.learn({policy_id: pinned[policy_id]}, {policy_id: minibatch})[policy_id]
+            stats.add(policy_id, output.stats)
+            updates, rows = updates + 1, rows + (output.rows or 0)
+            if output.stop:
+                break
+    skipped = learner.skipped_updates - skipped
+    return Learnt(rows, updates - skipped, skipped, stats.mean())
+
+
+def shuffled(
+    rows: NDArray[np.int64], size: int, rng: np.random.Generator, devices: int = 1
+) -> Iterator[NDArray[np.int64]]:
+    """One epoch: all units, of ``rows [units]`` rows each, in random order; 0 is all at once.
+
+    Units are whole. Laid end to end they are cut behind every ``size`` rows, at the end of the unit before: minibatches
+    have ``size`` rows, the last fewer, where units are single rows, and about as many where they are pieces. Each of
+    several ``devices`` has as many units in all of them, to within one.
+    """
+    if not size or size >= int(rows.sum()):
+        yield np.arange(len(rows))
+        return
+    order = _in_turn([rng.permutation(share) for share in shares_of(len(rows), devices)])
+    minibatch = (np.cumsum(rows[order]) - 1) // size
+    yield from np.split(order, np.flatnonzero(np.diff(minibatch)) + 1)
+
+
+def _in_turn(shares: list[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """The first of each share, then the second of each, and so on."""
+    place = np.concatenate([np.arange(len(share)) for share in shares])
+    return np.concatenate(shares)[np.argsort(place, kind="stable")]

@@ -1,0 +1,287 @@
+"""What holds of ``async_samples`` whatever a simulated cluster does to it: hundreds of seeds of delays, losses, hangs.
+
+A seed that fails is in the name of its test, and fails again in the same way.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from support import simulated as sim
+
+from rlcore.crew import TRIES
+from rlcore.errors import WorkerLost
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.members import STARTING_S
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_optimizer import StepResult
+from rlcore.runtime.base import Runtime
+from rlcore.runtime.inline import InlineRuntime
+from rlcore.runtime.sim import SimConfig, SimRuntime
+from rlcore.runtime.sim.chance import SimulatedError
+from rlcore.sample_stream import Sample
+from rlcore.sampling.collect import Fragment
+from rlcore.sampling.filters import MeanStd
+from rlcore.testing.environments import Count
+
+rlcore_async = pytest.importorskip("rlcore_async")
+
+ENVS, STEPS = 2, 4
+#: Rows of one evaluator's sample.
+ROWS = ENVS * STEPS
+EVALUATORS, AGGREGATORS = 3, 2
+AHEAD, QUEUE = 2, 3
+#: Steps of the optimizer, and samples of each evaluator in one of them.
+OPTIMIZER_STEPS, ROUNDS = 5, 4
+
+#: An evaluator: samples asked for, weights, progress and filters of a new one, its state at the end. The learner: its
+#: queue and two more, state and weights.
+MOST_IN_FLIGHT = max(AHEAD + 12, QUEUE + 6)
+
+
+class Recording(sim.Recording):
+    """Keeps what it has learnt from in its state, so that it is known of a learner in a worker."""
+
+    def get_state(self) -> dict[str, Any]:
+        return {**super().get_state(), "seen": np.array(self.rows, np.int64).reshape(-1, 2)}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        own = dict(state)
+        self.rows = [(int(episode), int(t)) for episode, t in own.pop("seen")]
+        super().set_state(own)
+
+
+def evaluator(index: int) -> PolicyEvaluator:
+    return PolicyEvaluator(
+        env=lambda num_envs: Count(num_envs, 5),
+        graph=Recording,
+        config={"step": 0.01},
+        num_envs=ENVS,
+        collect=Fragment(STEPS),
+        rng=np.random.SeedSequence(1, spawn_key=(index,)),
+        index=index,
+        observation_filter=MeanStd,
+    )
+
+
+class Training:
+    """``async_samples`` at work, and every sample that it has taken in."""
+
+    def __init__(self, runtime: Runtime, timeout_s: float = sim.TIMEOUT_S, **settings: Any) -> None:
+        self.runtime: Any = runtime
+        self.losses: list[tuple[str, int]] = []
+        self.set = EvaluatorSet(
+            runtime,
+            evaluator(0),
+            [functools.partial(evaluator, i) for i in range(EVALUATORS)],
+            timeout_s=timeout_s,
+            on_loss=lambda index, cause: self.losses.append(("evaluator", index)),
+            on_other_loss=lambda worker, index, cause: self.losses.append((worker, index)),
+        )
+        config = {
+            "samples_ahead": AHEAD,
+            "learner_queue": QUEUE,
+            "snapshot_every": 5,
+            "rounds": ROUNDS,
+            **settings,
+        }
+        kind = rlcore_async.AsyncSamples
+        self.optimizer = kind(self.set.local, self.set, runtime, kind.Config(**config), ("default",))
+        self.samples: list[Sample] = []
+        arrived = self.optimizer._samples.arrived
+
+        def noting(most: int) -> list[Sample]:
+            found: list[Sample] = arrived(most)
+            self.samples += found
+            return found
+
+        self.optimizer._samples.arrived = noting
+
+    def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
+        """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
+        for _ in range(steps):
+            try:
+                result = self.optimizer.step()
+                self.set.metrics()
+            except (WorkerLost, SimulatedError) as error:
+                fails_again = any("was replaced after this" in note for note in getattr(error, "__notes__", []))
+                if isinstance(error, SimulatedError) and not fails_again:
+                    # What learner or aggregators raise is the program's fault.
+                    return
+                assert fails_again, repr(error)
+                assert max(self.losses.count(place) for place in set(self.losses)) >= TRIES - 1
+                return
+            yield result
+
+    def learnt(self) -> Counter[tuple[int, int]]:
+        """``(episode, t)`` of all that the learner, as it is now, has learnt from, and how often."""
+        state = self.optimizer.get_state()["learner"]["learner"]["learner"]
+        return Counter((int(episode), int(t)) for episode, t in state["graphs"]["default"]["seen"])
+
+    def dropped(self, results: list[StepResult]) -> int:
+        """What came to nothing after the last step counts in the next."""
+        return sum(result.dropped_rows for result in results) + self.optimizer._tally._dropped
+
+
+#: What differs between the trainings that each seed has one of.
+KINDS: list[dict[str, Any]] = [
+    {},
+    {"batch_size": 3 * ROWS, "epochs": 2, "minibatch_size": 5},
+    {"aggregators": AGGREGATORS, "batch_size": 2 * ROWS},
+    {"replay_share": 0.5, "replay_capacity": 5 * ROWS},
+    {"aggregators": AGGREGATORS, "replay_share": 0.25, "max_staleness": 2, "max_weight_delay": 3 * ROWS},
+]
+
+
+def seeds(few: range, many: range) -> list[Any]:
+    """The few in every run of the tests, the many when they are asked for."""
+    return [*few, *(pytest.param(seed, marks=pytest.mark.slow) for seed in many)]
+
+
+@pytest.mark.parametrize("seed", seeds(range(60), range(60, 500)))
+def test_whatever_fails(seed: int) -> None:
+    settings = KINDS[seed % len(KINDS)]
+    one = Training(SimRuntime(sim.faults(seed)), **settings)
+    results = list(one.run())
+    runtime = one.runtime
+    assert runtime.now() <= sim.time_bound(runtime.faults, OPTIMIZER_STEPS * ROUNDS * 4)
+    assert runtime.most_in_flight <= MOST_IN_FLIGHT
+    for result in results:
+        assert result.env_steps >= ROUNDS * EVALUATORS * ROWS
+    check_versions(one, results)
+    if len(results) == OPTIMIZER_STEPS:
+        check_rows(one, results, settings)
+
+
+def check_versions(one: Training, results: list[StepResult]) -> None:
+    """The weights that act never go back to older ones; none are older than allowed."""
+    for index in range(EVALUATORS):
+        versions = [sample.info.version for sample in one.samples if sample.index == index]
+        # With the learner's machine the weights go that it published last: a new evaluator waits for the next.
+        assert versions == sorted(versions) or ("learner", 0) in one.losses
+    bound = one.optimizer.config.max_staleness
+    for result in results:
+        for stats in result.stats.values():
+            assert stats["staleness_mean"] <= stats["staleness_max"]
+            assert bound is None or stats["staleness_max"] <= bound
+
+
+def check_rows(one: Training, results: list[StepResult], settings: dict[str, Any]) -> None:
+    """Every row is learnt from once in each epoch, or counted as dropped, or on its way; old ones more often."""
+    optimizer = one.optimizer
+    sampled = sum(sample.info.env_steps for sample in one.samples)
+    handed = sum(result.env_steps for result in results) + optimizer._tally._env_steps
+    on_their_way = ROWS * (len(optimizer._waiting) + len(optimizer._samples.unread))
+    in_aggregation = ROWS * sum(len(batch.new) for batch in batches_in(optimizer._aggregation))
+    assert sampled == handed + ROWS * len(optimizer._waiting) + in_aggregation
+    assert one.set.env_steps == sampled + ROWS * len(optimizer._samples.unread)
+    learnt, dropped = one.learnt(), one.dropped(results)
+    epochs = settings.get("epochs", 1)
+    if not settings.get("replay_share"):
+        assert set(learnt.values()) <= {epochs}
+    if not one.losses:
+        assert len(learnt) == handed - dropped
+        assert dropped == 0 or optimizer.config.max_staleness is not None
+    assert len(learnt) <= handed
+    assert on_their_way <= ROWS * EVALUATORS * AHEAD + settings.get("batch_size", 0)
+
+
+def batches_in(aggregation: Any) -> list[Any]:
+    calls = [] if aggregation._calls is None else aggregation._calls.notes()
+    return [*aggregation.ready, *calls]
+
+
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+@pytest.mark.parametrize("seed", range(8))
+def test_without_faults_nothing_is_lost(seed: int, kind: int) -> None:
+    settings = KINDS[kind]
+    one = Training(SimRuntime(sim.delays(seed)), timeout_s=1e6, **settings)
+    results = list(one.run(8))
+    check_versions(one, results)
+    check_rows(one, results, settings)
+    assert one.losses == []
+    if "replay_share" in settings and "max_staleness" not in settings:
+        # Over many batches the share is exact, to within a sample.
+        learnt = one.learnt()
+        old = sum(learnt.values()) - len(learnt)
+        share = settings["replay_share"]
+        assert abs(old - len(learnt) * share / (1.0 - share)) <= 2 * ROWS
+    assert one.optimizer._old.rows <= one.optimizer.config.replay_capacity
+    assert len({sample.info.version for sample in one.samples}) >= 3
+
+
+def test_a_seed_replays_event_by_event() -> None:
+    digests = []
+    for seed in (3, 3, 4):
+        one = Training(SimRuntime(sim.faults(seed)), **KINDS[4])
+        steps = [(result.env_steps, result.learnt_rows, result.stats) for result in one.run()]
+        digests.append((one.runtime.journal.digest(), steps, one.losses))
+    assert digests[0] == digests[1] and digests[0][0] != digests[2][0]
+
+
+def test_inline_repeats() -> None:
+    outcomes = []
+    for _ in range(2):
+        one = Training(InlineRuntime(), **KINDS[3])
+        results = [(result.env_steps, result.learnt_rows, result.stats) for result in one.run()]
+        outcomes.append((results, one.optimizer.get_weights()["default"]["w"].tolist()))
+    assert outcomes[0] == outcomes[1]
+
+
+@pytest.mark.parametrize(("worker", "method"), [("learner", "learn"), ("aggregator", "aggregate")])
+@pytest.mark.parametrize("fault", ["crash", "machine"])
+def test_whoever_is_lost_is_replaced_and_training_goes_on(worker: str, method: str, fault: str) -> None:
+    # Spawned are the evaluators, the learner, the aggregators.
+    number = {"learner": EVALUATORS, "aggregator": EVALUATORS + 1}[worker]
+    plan = [{"worker": number, "method": method, "call": 12 if worker == "learner" else 3, "fault": fault}]
+    one = Training(SimRuntime(sim.delays(1, plan=plan)), timeout_s=50.0, aggregators=AGGREGATORS)
+    results = list(one.run(10))
+    assert one.losses == [(worker, 0)]
+    assert sum(result.dropped_rows for result in results) > 0
+    assert all(result.updates > 0 for result in results[2:])
+    # The learner goes on from what was kept of it: not more than so many updates are lost.
+    if worker == "learner":
+        learnt = sum(result.updates for result in results)
+        state = one.optimizer.get_state()["learner"]["learner"]["learner"]
+        assert learnt - (5 + QUEUE + 2) <= state["ledger"]["default"]["updates"] <= learnt + QUEUE
+    assert one.runtime.now() < 10 * STARTING_S
+
+
+def test_a_machine_that_goes_with_old_samples_does_not_stop_training() -> None:
+    plan = [{"worker": 0, "method": "sample_counted", "call": 9, "fault": "machine"}]
+    costs = {"sample_counted": 0.1, "learn": 0.05}
+    one = Training(
+        SimRuntime(SimConfig(seed=5, plan=plan, costs=costs, inline_bytes=0)), replay_share=0.7, replay_capacity=400
+    )
+    results = list(one.run(12))
+    assert one.losses == [("evaluator", 0)]
+    assert len(results) == 12 and results[-1].updates > 0 and one.dropped(results) > 0
+
+
+@pytest.mark.parametrize("bound", [0, 1, 3])
+def test_B144_no_sample_that_is_learnt_from_is_staler_than_the_bound(bound: int) -> None:
+    slow = sim.delays(2)
+    one = Training(SimRuntime(slow), timeout_s=1e6, max_staleness=bound)
+    results = list(one.run(8))
+    assert max(stats["staleness_max"] for result in results for stats in result.stats.values()) <= bound
+    free = Training(SimRuntime(slow), timeout_s=1e6)
+    unbounded = list(free.run(8))
+    assert max(stats["staleness_max"] for result in unbounded for stats in result.stats.values()) > 3
+
+
+def test_going_on_from_a_state() -> None:
+    one = Training(InlineRuntime(), batch_size=2 * ROWS)
+    list(one.run(3))
+    state, weights = one.optimizer.get_state(), one.optimizer.get_weights()
+    two = Training(InlineRuntime(), batch_size=2 * ROWS)
+    list(two.run(1))
+    two.optimizer.set_state(state)
+    assert two.optimizer.get_weights()["default"]["w"].tolist() == weights["default"]["w"].tolist()
+    env_steps = state["env_steps"]
+    (result,) = two.run(1)
+    assert two.optimizer.get_state()["env_steps"] == env_steps + result.env_steps
