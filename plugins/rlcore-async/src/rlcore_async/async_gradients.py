@@ -55,12 +55,14 @@ class AsyncGradients(PolicyOptimizer):
         return tally.result(self.runtime.now() - started, self.trains)
 
     def _learn(self, sample: Sample) -> None:
-        """Applies the gradients of one sample. They may be gone, with their machine."""
-        self._tally.sampled(sample, self.evaluators.version)
+        """Applies the gradients of one sample, unless they are too old, or gone with their machine."""
         self._ledger.advance(sample.info.env_steps)
+        too_stale = self.config.too_stale(self._tally.sampled(sample, self.evaluators.version))
         try:
-            gradients = self.runtime.get(sample.results[0])
+            gradients = {} if too_stale else self.runtime.get(sample.results[0])
         except WorkerLost:
+            too_stale = True
+        if too_stale:
             self._tally.dropped(1)
             return
         began = self.runtime.now()

@@ -76,9 +76,11 @@ class ShardedPS(PolicyOptimizer):
         return tally.result(self.runtime.now() - started, self.trains)
 
     def _push(self, sample: Sample) -> None:
-        """Every shard gets its slice of the gradients, by reference."""
-        self._tally.sampled(sample, self.evaluators.version)
+        """Every shard gets its slice of the gradients, by reference, unless they are too old."""
         self._ledger.advance(sample.info.env_steps)
+        if self.config.too_stale(self._tally.sampled(sample, self.evaluators.version)):
+            self._tally.dropped(1)
+            return
         for policy_id, graph in self._graphs.items():
             graph.on_progress(self._ledger.progress[policy_id])
         rates = {policy_id: graph.update_rule().learning_rate for policy_id, graph in self._graphs.items()}
