@@ -11,7 +11,8 @@ from rlcore_async.gradient_products import GradientNote
 
 class GradientTally:
     """Counts of one step. Beside each policy's own statistics stand how stale the weights were that sampled, in
-    versions, how many tasks were lost with their evaluators, and how many updates of a shard with it."""
+    versions, how many tasks came to nothing, with their evaluators or because they were out of date, and how many
+    updates were lost with shards, each counted for itself."""
 
     def __init__(self, rows_before: int = 0) -> None:
         self._stats = MeanStats()
@@ -28,12 +29,13 @@ class GradientTally:
         #: Of the last sample: what one counts for that never came.
         self.rows = rows_before
 
-    def sampled(self, sample: Sample, version: int) -> None:
-        """A sample has come when ``version`` was the newest."""
+    def sampled(self, sample: Sample, version: int) -> int:
+        """A sample has come when ``version`` was the newest: by how many versions it is out of date."""
         self.samples += 1
         self._env_steps += sample.info.env_steps
         self._staleness.append(version - sample.info.version)
         self.rows = sum(note.rows for note in sample.note.values())
+        return self._staleness[-1]
 
     def learnt(self, notes: Mapping[str, GradientNote]) -> None:
         """Its gradients were applied, but for those that are of no use."""
@@ -44,7 +46,7 @@ class GradientTally:
             self._stats.add(policy_id, note.stats)
 
     def dropped(self, tasks: int) -> None:
-        """So many tasks were lost, with as many rows as the last one had that came."""
+        """So many tasks came to nothing, with as many rows as the last one had that came."""
         self._tasks += tasks
         self._dropped += tasks * self.rows
 

@@ -12,6 +12,12 @@ class AsyncGradientsConfig(OptimizerConfig):
 
     #: Gradients of each evaluator, on average, that one step of the optimizer takes in.
     rounds: int = Field(default=8, ge=1)
+    #: Versions of the weights by which gradients may be out of date; those that are more are dropped. Null: no bound.
+    max_staleness: int | None = Field(default=None, ge=0)
+
+    def too_stale(self, staleness: int) -> bool:
+        """Whether gradients that are so many versions behind are of no use."""
+        return self.max_staleness is not None and staleness > self.max_staleness
 
 
 class ShardedPSConfig(AsyncGradientsConfig):

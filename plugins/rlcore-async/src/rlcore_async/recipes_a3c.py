@@ -15,7 +15,7 @@ class A3C(Algorithm):
     settings = {
         "CartPole-v1": {
             "policy": {
-                "learning_rate": [[0, 2e-3], [150_000, 3e-4]],
+                "learning_rate": [[0, 2e-3], [120_000, 1e-4]],
                 "gamma": 0.98,
                 "gae_lambda": 0.95,
                 "normalize_advantages": True,

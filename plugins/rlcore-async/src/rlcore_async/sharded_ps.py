@@ -1,5 +1,5 @@
-"""The sharded parameter server: gradients go to shards and weights come from them as they come, and the driver moves
-references only (Liang et al. 2018, RLlib, figure 4(d); Li et al. 2014)."""
+"""The sharded parameter server: gradients go to shards and weights come from them, and the driver moves references
+only (Li et al. 2014; Liang et al. 2018, RLlib, figure 4(d))."""
 
 from __future__ import annotations
 
@@ -11,28 +11,26 @@ from typing import Any, ClassVar
 from rlcore.crew import LOST
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import InFlight
-from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
+from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
-from rlcore_async.gradient_tally import GradientTally
 from rlcore_async.gradients_config import ShardedPSConfig
 from rlcore_async.shard import ParameterShard
 from rlcore_async.shard_layout import ShardedWeights, WeightLayout
 from rlcore_async.shard_states import OPTIMIZER, sliced, whole
 
 
-class ShardedPS(PolicyOptimizer):
+class ShardedPS(GradientOptimizer):
     """Every evaluator samples and computes gradients, one task at a time, pushes a slice of them to every shard, and
     goes on with the weights that the shards have by then: pushing, pulling and sampling overlap."""
 
     Config = ShardedPSConfig
     config: ShardedPSConfig
     requires = frozenset({"update_rule"})
-    asynchronous = True
     conformance: ClassVar[Mapping[str, Any]] = {"config": {"rounds": 2, "shards": 3}}
 
     def __init__(
@@ -44,53 +42,44 @@ class ShardedPS(PolicyOptimizer):
         trains: tuple[str, ...],
     ) -> None:
         super().__init__(local, evaluators, runtime, config, trains)
-        self._graphs = {policy_id: local.graph(policy_id) for policy_id in trains}
         graphs = self._graphs.items()
-        self._layouts = {name: WeightLayout.of(graph.get_weights(graph.trainable)) for name, graph in graphs}
+        layouts = {name: WeightLayout.of(graph.get_weights(graph.trainable)) for name, graph in graphs}
         # Gradients come clipped.
         rules = {name: replace(graph.update_rule(), max_grad_norm=None) for name, graph in graphs}
-        self._ledger = Ledger(trains)
-        self._tally = GradientTally()
-        self._tasks = evaluators.stream(1, GradientSlices(trains, config.shards))
         builders = [functools.partial(ParameterShard, rules)] * config.shards
+        self._weights = ShardedWeights(layouts)
         self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back)
         # Of updates and snapshots, of which every push may bring one each.
         self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
         self._load({name: graph.get_state() for name, graph in graphs})
 
+    def _product(self) -> GradientSlices:
+        return GradientSlices(self.trains, self.config.shards)
+
     # -- the algorithm
 
     def step(self) -> StepResult:
         started = self.runtime.now()
-        while self._tally.samples < self.config.rounds * self.evaluators.size:
+        while self._unfinished():
             if self._room():
                 self._tasks.ask()
             self._wait()
             self._pull()
             for sample in self._tasks.arrived(self._room()):
-                self._push(sample)
+                if self._accept(sample):
+                    self._push(sample)
                 self._pull()
                 self._refresh(sample.index)
-            self._tally.dropped(self._tasks.take_lost())
-        tally, self._tally = self._tally, GradientTally(self._tally.rows)
-        return tally.result(self.runtime.now() - started, self.trains)
+        return self._result(started)
 
     def _push(self, sample: Sample) -> None:
-        """Every shard gets its slice of the gradients, by reference."""
-        self._tally.sampled(sample, self.evaluators.version)
-        self._ledger.advance(sample.info.env_steps)
-        for policy_id, graph in self._graphs.items():
-            graph.on_progress(self._ledger.progress[policy_id])
+        """Every shard that is there gets its slice of the gradients, by reference; now and then it keeps a snapshot."""
         rates = {policy_id: graph.update_rule().learning_rate for policy_id, graph in self._graphs.items()}
-        for i, gradients in enumerate(sample.results):
-            if self._pushes.room(i):  # else the shard is not there: it will come back without
-                self._pushes.submit(i, None, "apply", gradients, rates, returns=2)
-        for policy_id, note in sample.note.items():
-            self._ledger.note(policy_id, *note)
-        self._tally.learnt(sample.note)
+        self._note(sample)
         self._pushed += 1
-        if self._pushed % self.config.snapshot_every == 0:
-            for i in filter(self._pushes.room, range(self.config.shards)):
+        for i in filter(self._pushes.room, range(self.config.shards)):
+            self._pushes.submit(i, None, "apply", sample.results[i], rates, returns=2)
+            if self._pushed % self.config.snapshot_every == 0:
                 self._pushes.submit(i, self._pushed, "snapshot", returns=2)
 
     def _pull(self) -> None:
@@ -107,8 +96,8 @@ class ShardedPS(PolicyOptimizer):
 
     def _refresh(self, index: int) -> None:
         """The evaluator gets the newest weights of every shard, from the shards."""
-        if self._news and all(part is not None for part in self._parts):
-            self.evaluators.publish_parts(self._parts, self._ledger.progress, ShardedWeights(self._layouts))
+        if self._news and None not in self._parts:
+            self.evaluators.publish_parts(self._parts, self._ledger.progress, self._weights)
             self._news = False
         self.evaluators.refresh(index)
 
@@ -118,9 +107,8 @@ class ShardedPS(PolicyOptimizer):
 
     def _wait(self) -> None:
         """Until a sample has come, or there is room for it, or somebody's time is over."""
-        waiting = [self._tasks] if self._room() > 0 else [self._pushes]
-        patience = min(one.patience() for one in (*waiting, self._pushes))
-        self.runtime.wait(waiting[0].next, 1, patience)
+        waiting = self._tasks if self._room() else self._pushes
+        self.runtime.wait(waiting.next, 1, min(waiting.patience(), self._pushes.patience()))
 
     # -- losses and state
 
@@ -131,40 +119,30 @@ class ShardedPS(PolicyOptimizer):
         return [handle.submit("set_state", self._snapshots[index])]
 
     def _load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        self._pushed, self._kept = 0, [0] * self.config.shards
+        """Shards that go on from the states of graphs."""
+        self._pushed, self._kept, self._news = 0, [0] * self.config.shards, False
         self._parts: list[Ref | None] = [None] * self.config.shards
-        self._news = False
         self._snapshots = [self.runtime.put(own) for own in sliced(self._graphs, states, self.config.shards)]
         for i, snapshot in enumerate(self._snapshots):
             self._shards.tell_one(i, "set_state", snapshot)
 
-    def _whole(self) -> dict[str, dict[str, Any]]:
-        """The weights of every policy and what its update rule remembers. Who is not there is as its last snapshot."""
-        found = self._shards.ask("get_state")
-        missing = [i for i in range(self.config.shards) if i not in found]
-        return whole(
-            [self.runtime.get(self._snapshots[i]) if i in missing else found[i] for i in range(self.config.shards)],
-            self._layouts,
-        )
-
     def get_weights(self) -> dict[str, Weights]:
-        states = self._whole()
-        return {name: graph.get_weights() | states[name]["weights"] for name, graph in self._graphs.items()}
+        return {name: self._graphs[name].get_weights() | own["weights"] for name, own in self._whole().items()}
 
     def graph_states(self) -> dict[str, dict[str, Any]]:
-        found = {}
-        for name, own in self._whole().items():
+        states = self._whole()
+        for name, own in states.items():
             self._graphs[name].set_weights(own["weights"])
-            found[name] = {**self._graphs[name].get_state(), OPTIMIZER: own[OPTIMIZER]}
-        return found
+        return {name: {**self._graphs[name].get_state(), OPTIMIZER: own[OPTIMIZER]} for name, own in states.items()}
 
-    def get_state(self) -> dict[str, Any]:
-        """What is under way is not in it: after ``set_state`` it is sampled anew."""
-        return {"graphs": self.graph_states(), "ledger": self._ledger.get_state()}
+    def _whole(self) -> dict[str, dict[str, Any]]:
+        """Of every policy the weights, and what its update rule remembers."""
+        known = self._shards.ask("get_state")
+        # Whoever finds no room to start will go on from its last snapshot.
+        there = [known[i] if i in known else self.runtime.get(last) for i, last in enumerate(self._snapshots)]
+        return whole(there, self._weights.layouts)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._tasks.forget()
+        super().set_state(state)
         self._pushes.forget()
-        self._ledger.set_state(state["ledger"])
-        self.evaluators.set_graph_states(state["graphs"])
         self._load(state["graphs"])
