@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from rlcore.crew import LOST, Crew
@@ -51,7 +51,7 @@ class SampleStream:
 
     def ask(self) -> None:
         """Everyone who has fewer than ``ahead`` samples to give is asked for more; a sample of each in turn."""
-        self._source.ask(self.ahead)
+        self._source.ask(self.ahead, Counter(sample.index for sample in self.unread))
 
     @property
     def next(self) -> list[Ref]:
@@ -92,15 +92,18 @@ class SampleSource:
         self._streams.append(stream)
         return stream
 
-    def ask(self, ahead: int) -> None:
-        """Tops up what is in flight. ``RlcoreError`` where one of the streams has fallen too far behind."""
+    def ask(self, ahead: int, unread: Mapping[int, int]) -> None:
+        """Tops up what is in flight to ``ahead`` less what whoever asks has ``unread``, by evaluator.
+
+        ``RlcoreError`` where one of the streams has fallen too far behind.
+        """
         if any(len(stream.unread) >= UNREAD_LIMIT * self._size for stream in self._streams):
             raise RlcoreError(
                 f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
             )
         for _ in range(ahead):
             for index in self.in_flight.idle():
-                if self.in_flight.room(index) > MOST_AHEAD - ahead:
+                if self.in_flight.room(index) - unread.get(index, 0) > MOST_AHEAD - ahead:
                     self.in_flight.submit(index, None, "sample_counted", returns=2)
 
     def take_in(self) -> None:
