@@ -196,6 +196,18 @@ def test_what_is_not_taken_waits() -> None:
     assert not {id(sample) for sample in first} & {id(sample) for sample in one.stream.arrived(100)}
 
 
+def test_no_more_is_asked_for_while_enough_is_not_taken() -> None:
+    one = Streaming(2)
+    for _ in range(20):
+        one.stream.ask()
+        if one.stream.next:
+            one.runtime.wait(one.stream.next, 1, None)
+        one.samples += one.stream.arrived(1 if len(one.samples) < 4 else 0)
+    assert len(one.samples) == 4
+    assert Counter(sample.index for sample in one.stream.unread) == {0: 2, 1: 2, 2: 2}
+    assert one.stream.next == []
+
+
 def test_rounds_that_leave_out_the_slowest_are_no_streams() -> None:
     rule = RoundRule(fraction=0.5)
     one = EvaluatorSet(InlineRuntime(), evaluator(), [functools.partial(evaluator, i) for i in range(2)], rule=rule)

@@ -95,6 +95,11 @@ class Program:
             self.process.communicate()
 
 
+def own_pid(worker: object) -> int:
+    """The number of the process that it is called in: to be sent to a worker on Ray as a call."""
+    return os.getpid()
+
+
 @contextmanager
 def program(code: str, *arguments: object, cwd: Path, **environment: str) -> Iterator[Program]:
     """A program that is ended with the block, if it runs that long."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
+#: With a handful of environments the ladder of hundreds would leave all but one of them without exploration.
+_FEW_ENVIRONMENTS = {"exponent": 3.0}
+
 
 class ApexDQN(Algorithm):
     """Double, dueling Q-learning of three steps by distributed prioritised replay (Horgan et al. 2018)."""
@@ -20,16 +23,18 @@ class ApexDQN(Algorithm):
     evaluators = {"envs": 8, "fragment": 50}
     settings = {
         "CartPole-v1": {
-            "policy": {"learning_rate": [[0, 1e-3], [100_000, 1e-5]], "tau": 0.005},
-            "model": {"hidden": [64, 64]},
+            "policy": {"learning_rate": [[0, 1e-3], [50_000, 3e-4], [90_000, 1e-5]], "tau": 0.01},
+            "model": {"hidden": [128, 128]},
             "optimizers": {
                 "apex": {
                     "capacity": 100_000,
                     "learning_starts": 1000,
-                    "minibatch_size": 64,
-                    "learnt_per_sampled": 16.0,
+                    "minibatch_size": 128,
+                    "learnt_per_sampled": 32.0,
                     "max_weight_delay": 64,
                     "replay_actors": 2,
+                    "prioritized": {"beta": [[0, 0.4], [90_000, 1.0]]},
+                    "exploration": _FEW_ENVIRONMENTS,
                 },
             },
             "evaluators": {"envs": 4, "fragment": 8},
@@ -46,7 +51,7 @@ class ApexDDPG(Algorithm):
     evaluators = {"envs": 8, "fragment": 50}
     settings = {
         "Pendulum-v1": {
-            "policy": {"gamma": 0.98, "n_step": 1},
+            "policy": {"learning_rate": [[0, 1e-3], [15_000, 1e-3], [25_000, 1e-4]], "gamma": 0.98, "n_step": 1},
             "model": {"hidden": [64, 64]},
             "optimizers": {
                 "apex": {
@@ -55,6 +60,8 @@ class ApexDDPG(Algorithm):
                     "minibatch_size": 128,
                     "learnt_per_sampled": 128.0,
                     "max_weight_delay": 16,
+                    "prioritized": {"beta": [[0, 0.4], [25_000, 1.0]]},
+                    "exploration": _FEW_ENVIRONMENTS,
                 },
             },
             "evaluators": {"envs": 1, "fragment": 4},
