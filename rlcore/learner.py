@@ -40,6 +40,11 @@ class Learner:
         """Puts each policy's samples on its devices, postprocessed first where the evaluator left that to here."""
         return {name: self.graphs[name].pin(self._processed(name, own, batch.agents)) for name, own in batch.items()}
 
+    def pin_minibatches(self, policy_id: str, batch: SampleBatch, minibatches: int) -> list[Pinned[Any]]:
+        """One policy's transitions, single rows, as so many minibatches of equally many, each of them pinned."""
+        graph, processed = self.graphs[policy_id], self._processed(policy_id, batch, None)
+        return [graph.pin(processed)] if minibatches == 1 else graph.pin_minibatches(processed, minibatches)
+
     def _processed(self, name: str, batch: SampleBatch, agents: OtherAgents | None) -> SampleBatch:
         return self.graphs[name].postprocess(batch, agents) if self._leaves_rho_here[name] else batch
 

@@ -10,7 +10,7 @@ _ROUNDING = 1e-9
 
 
 class LearningPace:
-    """Says for each policy when its next minibatch is due.
+    """Says for each policy how many minibatches are due.
 
     ``learnt_per_sampled`` rows are learnt from for each environment step sampled after the first ``learning_starts``.
     The account is kept from totals, so that it comes out even whatever the samples are cut into.
@@ -31,10 +31,11 @@ class LearningPace:
         """So many environment steps more."""
         self.env_steps += env_steps
 
-    def is_due(self, policy_id: str) -> bool:
-        """Whether the policy is a whole minibatch behind."""
+    def due(self, policy_id: str) -> int:
+        """How many whole minibatches the policy is behind."""
         counted = max(0, self.env_steps - self._opened - self._starts)
-        return self.learnt[policy_id] + self._minibatch_size <= counted * self._ratio * (1.0 + _ROUNDING)
+        behind = counted * self._ratio * (1.0 + _ROUNDING) - self.learnt[policy_id]
+        return max(0, int(behind // self._minibatch_size))
 
     def learnt_from(self, policy_id: str, rows: int) -> None:
         """So many rows more."""

@@ -5,7 +5,7 @@ Mnih et al. 2015, algorithm 1; with priorities Schaul et al. 2016, algorithm 1.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,6 +24,9 @@ from rlcore_replay.config import ReplayConfig
 from rlcore_replay.memory import Memory, build_buffers
 from rlcore_replay.pace import LearningPace
 from rlcore_replay.sequences import SequenceBuffer
+
+#: No more minibatches are drawn together than fit into a processor's own cache.
+BYTES_AT_ONCE = 1 << 18
 
 
 class Replay(PolicyOptimizer):
@@ -51,6 +54,7 @@ class Replay(PolicyOptimizer):
         self.pace = LearningPace(trains, config.learning_starts, config.learnt_per_sampled, config.minibatch_size)
         buffers = build_buffers(specs, self.learner.graphs, config, local.collect)
         self.memory = Memory(buffers, self.pace.begin_again)
+        self._at_once: dict[str, int] = {}
         self._rng = np.random.default_rng(config.seed)
 
     def step(self) -> StepResult:
@@ -67,8 +71,7 @@ class Replay(PolicyOptimizer):
             self.pace.sampled(batch.env_steps)
             before = updates
             for policy_id, buffer in self.memory.buffers.items():
-                while len(buffer) and self.pace.is_due(policy_id):
-                    output = self._update(policy_id, buffer)
+                for output in self._updates_due(policy_id, buffer):
                     stats.add(policy_id, output.stats)
                     updates, learnt_rows = updates + 1, learnt_rows + (output.rows or 0)
             learnt = now()
@@ -81,27 +84,49 @@ class Replay(PolicyOptimizer):
         skipped = self.learner.skipped_updates - skipped
         return StepResult(env_steps, learnt_rows, updates - skipped, skipped, stats=stats.mean(), timers=timers)
 
-    def _update(self, policy_id: str, buffer: Buffer) -> LearnOutput:
-        """One update of one policy, from one minibatch; what was drawn gets the priorities that it has now."""
-        minibatch = self._draw(buffer)
-        pinned = self.learner.pin(MultiAgentBatch({policy_id: minibatch}, 0))
-        output = self.learner.learn(pinned)[policy_id]
-        self.pace.learnt_from(policy_id, output.rows or 0)
-        if self.config.prioritized is not None and not output.skipped:
-            if output.td_error is None:
-                raise OptimizerError(
-                    f"policy '{policy_id}' gives no TD error, which optimizer.prioritized goes by; leave that out"
-                )
-            buffer.update_priorities(minibatch[BATCH_INDEXES], output.td_error)
-        return output
+    def _updates_due(self, policy_id: str, buffer: Buffer) -> Iterator[LearnOutput]:
+        """The updates of one policy that are due, one by one, each from a minibatch of its own.
 
-    def _draw(self, buffer: Buffer) -> SampleBatch:
-        """A minibatch of about the rows asked for."""
+        What does not depend on the updates before is done for several at once.
+        """
+        while len(buffer) and (due := self.pace.due(policy_id)):
+            minibatches = min(due, self._most_at_once(policy_id, buffer))
+            drawn = self._draw(buffer, minibatches)
+            for pinned in self.learner.pin_minibatches(policy_id, drawn, minibatches):
+                output = self.learner.learn({policy_id: pinned})[policy_id]
+                self.pace.learnt_from(policy_id, output.rows or 0)
+                if self.config.prioritized is not None and not output.skipped:
+                    self._update_priorities(policy_id, buffer, drawn, output)
+                yield output
+
+    def _draw(self, buffer: Buffer, minibatches: int) -> SampleBatch:
+        """So many minibatches, one behind the other, of about the rows asked for."""
         rows, prioritized = self.config.minibatch_size, self.config.prioritized
         items = max(1, rows // buffer.length) if isinstance(buffer, SequenceBuffer) else rows
         if prioritized is None:
-            return buffer.sample(items, self._rng)
+            return buffer.sample(minibatches * items, self._rng)
         return buffer.sample(items, self._rng, value_at(prioritized.beta, self.pace.env_steps))
+
+    def _most_at_once(self, policy_id: str, buffer: Buffer) -> int:
+        """How many minibatches are drawn together at the most.
+
+        One, where priorities change with every update, and of sequences, whose rows show when they have been drawn.
+        """
+        if self.config.prioritized is not None or isinstance(buffer, SequenceBuffer):
+            return 1
+        if policy_id not in self._at_once:
+            row = buffer.take(np.zeros(1, np.int64))
+            size = sum(column.nbytes for table in (row.rows, row.cuts) for column in table.values())
+            self._at_once[policy_id] = max(1, BYTES_AT_ONCE // (size * self.config.minibatch_size))
+        return self._at_once[policy_id]
+
+    def _update_priorities(self, policy_id: str, buffer: Buffer, drawn: SampleBatch, output: LearnOutput) -> None:
+        """What was drawn gets the priorities that it has now."""
+        if output.td_error is None:
+            raise OptimizerError(
+                f"policy '{policy_id}' gives no TD error, which optimizer.prioritized goes by; leave that out"
+            )
+        buffer.update_priorities(drawn[BATCH_INDEXES], output.td_error)
 
     def graph_states(self) -> dict[str, dict[str, Any]]:
         return self.learner.graph_states()

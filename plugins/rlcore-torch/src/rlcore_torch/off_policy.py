@@ -138,6 +138,13 @@ class OffPolicyGraph(TorchGraph):
             columns |= {OWN_FORBIDDEN: ~mask.read(batch.obs), NEXT_FORBIDDEN: ~mask.read(successors)}
         return Pinned(RowSamples(columns, self._devices), len(batch))
 
+    def pin_minibatches(self, batch: SampleBatch, minibatches: int) -> list[Pinned[Samples]]:
+        whole = self.pin(batch)
+        if not isinstance(whole.held, RowSamples) or len(self._devices) > 1:
+            return super().pin_minibatches(batch, minibatches)
+        rows = whole.rows // minibatches
+        return [Pinned(part, rows) for part in whole.held.split(rows)]
+
     @abstractmethod
     def _read_actions(self, actions: Columns) -> NDArray[Any]:
         """Actions as the loss reads them, ``[n, ...]``."""

@@ -59,6 +59,23 @@ class RowSamples(Samples):
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
         return [select(columns, own) for columns, own in zip(self.columns, self._by_device(units), strict=True)]
 
+    def split(self, rows: int) -> list[OnOneDevice]:
+        """Views of so many rows each, one behind the other, of samples that are on one device."""
+        (columns,) = self.columns
+        parts = zip(*(column.split(rows) for column in columns.values()), strict=True)
+        return [OnOneDevice(dict(zip(columns, own, strict=True))) for own in parts]
+
+
+class OnOneDevice(Samples):
+    """Rows that are on their device already."""
+
+    def __init__(self, columns: Minibatch) -> None:
+        super().__init__(len(next(iter(columns.values()))), [next(iter(columns.values())).device])
+        self.columns = [columns]
+
+    def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
+        return [select(self.columns[0], units)]
+
 
 class PieceSamples(Samples):
     """Units are pieces; minibatches are packed (:mod:`rlcore_torch.sequences`)."""
