@@ -9,7 +9,7 @@ import numpy as np
 from gymnasium.spaces import Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
 
-Observation = dict[str, NDArray[np.int8]]
+Observation = dict[str, Any]
 
 
 def bits_reached(achieved: NDArray[Any], desired: NDArray[Any]) -> NDArray[np.bool_]:
