@@ -57,6 +57,11 @@ class SampleStream:
         self._source.ask(self.ahead, self.unread)
 
     @property
+    def full(self) -> bool:
+        """Whether as many samples wait to be given as are ever asked for: another stream has gone on meanwhile."""
+        return len(self.unread) >= self.ahead * self._source.size
+
+    @property
     def next(self) -> list[Ref]:
         """What to wait for: the next sample of each evaluator."""
         return self._source.in_flight.next
@@ -85,7 +90,7 @@ class SampleSource:
 
     def __init__(self, runtime: Runtime, crew: Crew, count: Callable[[int, SampleInfo], None]) -> None:
         self.in_flight: InFlight[None] = InFlight(runtime, crew, MOST_AHEAD)
-        self._size = crew.size
+        self.size = crew.size
         self._count = count
         self._streams: list[SampleStream] = []
 
@@ -100,7 +105,7 @@ class SampleSource:
 
         ``RlcoreError`` where one of the streams has fallen too far behind.
         """
-        if any(len(stream.unread) >= UNREAD_LIMIT * self._size for stream in self._streams):
+        if any(len(stream.unread) >= UNREAD_LIMIT * self.size for stream in self._streams):
             raise RlcoreError(
                 f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
             )

@@ -89,14 +89,14 @@ class Training:
             self.set.local, self.set, runtime, rlcore_apex.Apex.Config(**config), ("default",)
         )
         self.samples: list[Sample] = []
-        arrived = self.optimizer._samples.arrived
+        arrived = self.optimizer.samples.arrived
 
         def noting(most: int) -> list[Sample]:
             found: list[Sample] = arrived(most)
             self.samples += found
             return found
 
-        self.optimizer._samples.arrived = noting
+        self.optimizer.samples.arrived = noting
 
     def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
         """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
@@ -169,7 +169,7 @@ def check_rows(one: Training, results: list[StepResult]) -> None:
     assert len(set(stored)) == len(stored)
     sampled = sum(sample.info.env_steps for sample in one.samples)
     assert sampled == sum(result.env_steps for result in results)
-    assert sampled + ROWS * len(one.optimizer._samples.unread) == one.set.env_steps
+    assert sampled + ROWS * len(one.optimizer.samples.unread) == one.set.env_steps
     # What came to nothing after the last step counts in the next.
     dropped = sum(result.dropped_rows for result in results) + one.optimizer._tally._dropped
     on_their_way = ROWS * (len(one.optimizer._waiting) + one.optimizer._stores.count())
@@ -276,7 +276,7 @@ def test_nothing_that_is_lost_with_a_memory_goes_uncounted() -> None:
     assert one.losses == [("replay actor", 0)]
     dropped = sum(result.dropped_rows for result in results) + one.optimizer._tally._dropped
     one.optimizer.get_state()
-    not_stored = one.optimizer._stores.count() + len(one.optimizer._samples.unread)
+    not_stored = one.optimizer._stores.count() + len(one.optimizer.samples.unread)
     assert len(one.stored()) + dropped + ROWS * not_stored >= one.set.env_steps
 
 
@@ -285,7 +285,7 @@ def test_evaluators_wait_for_replay_actors_that_are_slower(seed: int) -> None:
     costs = {"sample_counted": 0.01, "add": 0.3}
     one = Training(SimRuntime(SimConfig(seed=seed, costs=costs)), timeout_s=1e6, learnt_per_sampled=None)
     for _ in one.run(8):
-        assert len(one.optimizer._samples.unread) <= AHEAD * EVALUATORS
+        assert len(one.optimizer.samples.unread) <= AHEAD * EVALUATORS
     sampled = max(handle.worker._samples for handle in one.set.handles)  # type: ignore[attr-defined]
     assert sampled <= 8 * ROUNDS * EVALUATORS
     assert one.set.env_steps <= (8 * ROUNDS + AHEAD) * EVALUATORS * ROWS
