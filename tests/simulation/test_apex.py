@@ -14,7 +14,7 @@ import pytest
 from support import simulated as sim
 
 from rlcore.crew import TRIES
-from rlcore.errors import WorkerLost
+from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -289,3 +289,50 @@ def test_evaluators_wait_for_replay_actors_that_are_slower(seed: int) -> None:
     sampled = max(handle.worker._samples for handle in one.set.handles)  # type: ignore[attr-defined]
     assert sampled <= 8 * ROUNDS * EVALUATORS
     assert one.set.env_steps <= (8 * ROUNDS + AHEAD) * EVALUATORS * ROWS
+
+
+def learner_updates(one: Training) -> int:
+    (state,) = one.optimizer._learner.ask("get_state").values()
+    return int(state["learner"]["ledger"]["default"]["updates"])
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_learner_goes_on_from_what_replay_actors_hold(late: int) -> None:
+    # Its machine goes, and that of one of those that hold its state a moment before.
+    plan = [{"worker": EVALUATORS, "method": "learn", "call": 30, "fault": "machine"}]
+    if late:
+        plan.append({"worker": EVALUATORS + 1, "method": "draw", "call": 14, "fault": "machine"})
+    costs = {"sample_counted": 0.1, "learn": 0.05}
+    one = Training(SimRuntime(SimConfig(seed=2, plan=plan, costs=costs, inline_bytes=0)))
+    learnt = sum(result.updates for result in one.run(12))
+    assert ("learner", 0) in one.losses and len(one.losses) == 1 + late
+    # What is under way comes before the answer.
+    assert learnt - (2 * 5 + QUEUE + 2) <= learner_updates(one) <= learnt + QUEUE + 2
+
+
+def test_who_goes_with_all_that_hold_its_state_is_told_of() -> None:
+    costs = {"sample_counted": 0.1, "learn": 0.05}
+    one = Training(SimRuntime(SimConfig(seed=2, costs=costs, inline_bytes=0)))
+    list(one.run(6))
+    crews = (one.optimizer._learner, one.optimizer._replay)
+    for handle in [handle for crew in crews for handle in crew.handles]:
+        handle.actor.die("its machine is gone", machine=True)  # type: ignore[attr-defined]
+    with pytest.raises(RlcoreError, match="its state with the machines of all who held it"):
+        for _ in range(20):
+            one.optimizer.step()
+
+
+def test_the_state_of_the_learner_does_not_come_into_the_driver() -> None:
+    one = Training(SimRuntime(SimConfig(seed=2, inline_bytes=0)))
+    got: list[Any] = []
+    get = one.runtime.get
+
+    def noting(refs: Any) -> Any:
+        values = get(refs)
+        got.extend(values if isinstance(values, list) else [values])
+        return values
+
+    one.runtime.get = noting
+    list(one.run(6))
+    assert not any(isinstance(value, dict) and "learner" in value for value in got)
+    assert all(handle.worker._kept for handle in one.optimizer._replay.handles)  # type: ignore[attr-defined]

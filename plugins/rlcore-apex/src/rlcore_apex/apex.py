@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rlcore.crew import LOST, Crew
-from rlcore.errors import OptimizerError, WorkerLost
+from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -31,6 +31,7 @@ from rlcore_apex.learner_actor import LearnerActor
 from rlcore_apex.memory import ApexMemory
 from rlcore_apex.pace import SNAPSHOT, WEIGHTS, ApexPace
 from rlcore_apex.replay_actor import ReplayActor
+from rlcore_apex.snapshots import Snapshots
 from rlcore_apex.tally import Tally
 
 
@@ -68,9 +69,9 @@ class Apex(TakesTurns):
         memories = [functools.partial(ReplayActor, trains, share, config.prioritized, seed) for seed in seeds]
         self._tally = Tally()
         self._held: list[Mapping[str, int]] = [{} for _ in memories]
-        self._snapshot: Ref | None = None
         self._learner: Crew = evaluators.others("learner", [learner], Resources(gpus=gpus), self._resume_learner)
         self._replay: Crew = evaluators.others("replay actor", memories, Resources(), self._forget_memory)
+        self._snapshots = Snapshots(runtime, self._replay)
         self.samples = evaluators.stream(config.samples_ahead)
         self._stores: InFlight[int] = InFlight(runtime, self._replay, config.samples_ahead)
         self._draws: InFlight[str] = InFlight(runtime, self._replay, config.draws_ahead)
@@ -104,7 +105,7 @@ class Apex(TakesTurns):
             self._store(self._waiting.popleft())
         self._draw()
         self._send_weights()
-        if self._pace.snapshot_is_due:
+        if self._pace.snapshot_is_due or self._snapshots.gone:
             self._ask_learner(SNAPSHOT, "snapshot")
 
     @property
@@ -112,7 +113,7 @@ class Apex(TakesTurns):
         return not self._waiting and not (self._under_way() and self._pace.learner_is_behind(self._policies_held()))
 
     def awaited(self) -> Sequence[Awaited]:
-        own = (self._stores, self._draws, self._learning)
+        own = (self._stores, self._draws, self._learning, self._snapshots.calls)
         # Samples that there is no room for are nothing to wait for.
         return (self.samples, *own) if self._most_samples() > 0 else own
 
@@ -128,6 +129,7 @@ class Apex(TakesTurns):
             self._learn_from(self._drawn.popleft())
         for done in self._learning.arrived():
             self._take_from_learner(done)
+        self._snapshots.take_in()
 
     def result(self, seconds: float) -> StepResult:
         # What is lost between two steps counts in the next.
@@ -187,7 +189,7 @@ class Apex(TakesTurns):
         if done.value is LOST:
             self._tally.dropped(0 if isinstance(done.note, str) else self.config.minibatch_size)
         elif done.note == SNAPSHOT:
-            self._keep(done.others[0])
+            self._snapshots.keep(done.others[0])
         elif done.note == WEIGHTS:
             self.evaluators.publish(done.others[0], done.value)
             self._refresh()
@@ -229,7 +231,7 @@ class Apex(TakesTurns):
 
     def _resume_learner(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """A learner that takes the place of another goes on from what was kept last."""
-        return [] if self._snapshot is None else [handle.submit("set_state", self._snapshot)]
+        return self._snapshots.resume(handle)
 
     def _forget_memory(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """What a replay actor held went with it. Where little is left, more is sampled before it is learnt from."""
@@ -238,14 +240,6 @@ class Apex(TakesTurns):
         if sum(sum(held.values()) for held in self._held) < self.config.learning_starts:
             self._pace.refill()
         return []
-
-    def _keep(self, snapshot: Ref) -> None:
-        """Keeps the learner's state where it outlives the learner's machine."""
-        try:
-            self._snapshot = self.runtime.put(self.runtime.get(snapshot))
-        except WorkerLost:
-            # The one before is still there, and so is the next.
-            self._pace.asked(SNAPSHOT)
 
     # -- state
 
@@ -285,7 +279,8 @@ class Apex(TakesTurns):
         self._drawn.clear()
         self._asked.clear()
         self._pace.set_state(state["pace"])
-        self._snapshot = self.runtime.put(state["learner"])
-        self._learner.ask("set_state", self._snapshot)
+        learner = self.runtime.put(state["learner"])
+        self._snapshots.begin_with(learner)
+        self._learner.ask("set_state", learner)
         if "replay" in state:
             self.replay_memory.set_state(state["replay"])
