@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from rlcore.errors import EnvError, MachineLost, UserError, WorkerLost
+from rlcore.errors import EnvError, MachineLost, UserError, ValueLost, WorkerLost
 from rlcore.members import STARTING_S, Answer, Member, Patience, Pending, Watch
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 
@@ -292,12 +292,19 @@ class Crew:
         except Exception:  # whose it is shows one by one
             for member, one in done.items():
                 try:
-                    found[member] = self._runtime.get(one.refs)
+                    found[member] = [*map(self._value_told, one.refs[:-1]), self._runtime.get(one.refs[-1])]
                 except Exception as error:  # what becomes of it is decided by whoever asked
                     found[member] = error
         else:
             found.update({member: [next(values) for _ in one.refs] for member, one in done.items()})
         return found
+
+    def _value_told(self, ref: Ref) -> Any:
+        """Of a call that nobody waited for. That it lacked a value was nothing that the worker did."""
+        try:
+            return self._runtime.get(ref)
+        except ValueLost:
+            return LOST
 
     def _limit(self, member: Member, lacks_room: bool) -> float:
         if member.answered:

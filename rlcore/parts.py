@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore import registry
-from rlcore.config import EvaluatorSettings, RuntimeSettings
+from rlcore.config import EvaluatorSettings, ResolvedOptimizer, RuntimeSettings
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import build_env
 from rlcore.errors import ConfigError
@@ -29,6 +29,7 @@ from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.filters import FILTERS, filtered_space, leaf_filters
 from rlcore.sampling.reward_filters import REWARD_FILTERS, RewardFilter
 from rlcore.seeding import Purpose, seed_for
+from rlcore.stepping import check_together
 from rlcore.stragglers import RoundRule
 
 
@@ -72,7 +73,7 @@ def _build_around(
     hooks: Hooks,
     starts: Mapping[str, Start],
 ) -> Parts:
-    config, ids = run.config, tuple(run.policies)
+    config, ids, trainings = run.config, tuple(run.policies), _trainings(run)
     spaces, model = spaces_by_policy(env, policy_function(policy_of, ids), ids), env.model()
     specs = {
         policy_id: GraphSpec(
@@ -106,7 +107,12 @@ def _build_around(
     runtime = start_runtime(config.runtime)
     try:
         evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
-        optimizers = _build_optimizers(run, evaluators, runtime)
+        optimizers = [
+            one.optimizer(
+                evaluators.local, evaluators, runtime, optimizer_config(one.settings, config, i), one.policy_ids
+            )
+            for i, one in enumerate(trainings)
+        ]
         if starts:
             evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     except BaseException:
@@ -186,18 +192,26 @@ def _start_evaluators(
     )
 
 
-def _build_optimizers(run: Resolved, evaluators: EvaluatorSet, runtime: Runtime) -> list[PolicyOptimizer]:
-    """One optimizer for all policies that are trained with the same settings."""
+@dataclass(frozen=True)
+class _Training:
+    """An optimizer that is to be made, and the policies that it trains."""
+
+    optimizer: type[PolicyOptimizer]
+    settings: ResolvedOptimizer
+    policy_ids: tuple[str, ...]
+
+
+def _trainings(run: Resolved) -> list[_Training]:
+    """One for all policies that are trained with the same settings. ``ConfigError`` where they cannot be together."""
     groups: dict[str, list[str]] = {}
     for policy_id, entry in run.policies.items():
         if entry.trained:
             groups.setdefault(json.dumps(entry.optimizer.model_dump(), sort_keys=True), []).append(policy_id)
     if not groups:
         raise ConfigError("policies: none of them is trained")
-    optimizers = []
-    for i, policy_ids in enumerate(groups.values()):
+    found = []
+    for policy_ids in groups.values():
         settings = run.policies[policy_ids[0]].optimizer
-        optimizer = registry.load("optimizer", settings.name)
-        own = optimizer_config(settings, run.config, i)
-        optimizers.append(optimizer(evaluators.local, evaluators, runtime, own, tuple(policy_ids)))
-    return optimizers
+        found.append(_Training(registry.load("optimizer", settings.name), settings, tuple(policy_ids)))
+    check_together([one.settings.name for one in found], [one.optimizer for one in found])
+    return found

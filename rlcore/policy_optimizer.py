@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -127,27 +127,6 @@ class PolicyOptimizer(ABC):
     def get_learning_state(self) -> dict[str, Any]:
         """``get_state`` without the replay memory."""
         return self.get_state()
-
-
-def step_together(optimizers: Sequence[PolicyOptimizer]) -> list[StepResult]:
-    """A step of each optimizer of a run; those whose steps take fewer rounds of samples step until they have caught up.
-
-    Every sample is handed to each, so that one that takes fewer would fall behind the others for ever.
-    """
-    results = [optimizer.step() for optimizer in optimizers if optimizer.asynchronous]
-    by_rounds = [optimizer for optimizer in optimizers if not optimizer.asynchronous]
-    if len(by_rounds) == 1:
-        return [*results, by_rounds[0].step()]
-    readers = [optimizer.reader for optimizer in by_rounds]
-    taken = []
-    for optimizer, reader in zip(by_rounds, readers, strict=True):
-        before = reader.taken
-        results.append(optimizer.step())
-        taken.append(reader.taken - before)
-    for optimizer, reader, rounds in zip(by_rounds, readers, taken, strict=True):
-        while rounds and reader.unread >= rounds:
-            results.append(optimizer.step())
-    return results
 
 
 class MeanStats:

@@ -67,6 +67,11 @@ class SampleStream:
         self._source.ask(self.ahead, self.unread)
 
     @property
+    def full(self) -> bool:
+        """Whether as many samples wait to be given as are ever asked for: another stream has gone on meanwhile."""
+        return len(self.unread) >= self.ahead * self._source.size
+
+    @property
     def next(self) -> list[Ref]:
         """What to wait for: the next sample of each evaluator."""
         return self._source.in_flight.next
@@ -105,7 +110,7 @@ class SampleSource:
     def __init__(self, runtime: Runtime, crew: Crew, count: Callable[[int, SampleInfo], None]) -> None:
         #: Noted is what is made of each sample; nothing, where the samples themselves are asked for.
         self.in_flight: InFlight[tuple[SampleProduct | None, ...]] = InFlight(runtime, crew, MOST_AHEAD)
-        self._size = crew.size
+        self.size = crew.size
         self._count = count
         self._streams: list[SampleStream] = []
 
@@ -120,7 +125,7 @@ class SampleSource:
 
         ``RlcoreError`` where one of the streams has fallen too far behind.
         """
-        if any(len(stream.unread) >= UNREAD_LIMIT * self._size for stream in self._streams):
+        if any(len(stream.unread) >= UNREAD_LIMIT * self.size for stream in self._streams):
             raise RlcoreError(
                 f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
             )

@@ -17,13 +17,14 @@ from rlcore.interrupts import Interrupts
 from rlcore.manifest import manifest_of
 from rlcore.parts import build_parts
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import PolicyOptimizer, step_together
+from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row, measured
 from rlcore.resolve import Resolved, resolve
 from rlcore.restoring import Saved, read_saved, read_starts
 from rlcore.run_output import RunOutput
 from rlcore.saved_policies import policy_trees
 from rlcore.saved_replay import mark_replay, restore_replay, with_replay
+from rlcore.stepping import step_together
 from rlcore.stopping import StopRule, how_it_ended
 from rlcore.tree import copy_tree
 from rlcore.weights_digest import weights_sha256

@@ -69,3 +69,36 @@ def test_allreduce_gets_one_average_an_update_and_no_rows(
     assert len(averages) == updates
     assert all(weights < size < weights + 2_000 for size in averages)
     assert sum(sizes) - sum(averages) < NEWS_BYTES
+
+
+def test_apex_gets_no_samples_minibatches_weights_nor_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("rlcore_apex")
+    config = {
+        "algorithm": "apex_dqn",
+        "framework": "torch",
+        "env": "CartPole-v1",
+        "model": {"hidden": [256, 256]},
+        "evaluators": {"count": EVALUATORS, "envs": 4, "fragment": 50},
+        "optimizer": {
+            "name": "apex",
+            "capacity": 10_000,
+            "learning_starts": 400,
+            "minibatch_size": 512,
+            "learnt_per_sampled": 32.0,
+            "max_weight_delay": 100,
+            "snapshot_every": 5,
+        },
+        "runtime": "ray",
+        "seed": 3,
+    }
+    received = Received(monkeypatch)
+    with Trainer(config) as trainer:
+        for _ in range(3):
+            trainer.step()
+        received.objects.clear()
+        before = trainer.row["updates"]
+        row = trainer.step()
+        sizes = list(received.objects)
+        # Of the weights, their targets and the moments of Adam.
+        assert row["updates"] > before + 20 and trainer.evaluators.version > 3
+        assert sizes and max(sizes) < NEWS_BYTES

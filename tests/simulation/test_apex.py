@@ -14,7 +14,7 @@ import pytest
 from support import simulated as sim
 
 from rlcore.crew import TRIES
-from rlcore.errors import WorkerLost
+from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -89,14 +89,14 @@ class Training:
             self.set.local, self.set, runtime, rlcore_apex.Apex.Config(**config), ("default",)
         )
         self.samples: list[Sample] = []
-        arrived = self.optimizer._samples.arrived
+        arrived = self.optimizer.samples.arrived
 
         def noting(most: int) -> list[Sample]:
             found: list[Sample] = arrived(most)
             self.samples += found
             return found
 
-        self.optimizer._samples.arrived = noting
+        self.optimizer.samples.arrived = noting
 
     def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
         """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
@@ -169,7 +169,7 @@ def check_rows(one: Training, results: list[StepResult]) -> None:
     assert len(set(stored)) == len(stored)
     sampled = sum(sample.info.env_steps for sample in one.samples)
     assert sampled == sum(result.env_steps for result in results)
-    assert sampled + ROWS * len(one.optimizer._samples.unread) == one.set.env_steps
+    assert sampled + ROWS * len(one.optimizer.samples.unread) == one.set.env_steps
     # What came to nothing after the last step counts in the next.
     dropped = sum(result.dropped_rows for result in results) + one.optimizer._tally._dropped
     on_their_way = ROWS * (len(one.optimizer._waiting) + one.optimizer._stores.count())
@@ -276,7 +276,7 @@ def test_nothing_that_is_lost_with_a_memory_goes_uncounted() -> None:
     assert one.losses == [("replay actor", 0)]
     dropped = sum(result.dropped_rows for result in results) + one.optimizer._tally._dropped
     one.optimizer.get_state()
-    not_stored = one.optimizer._stores.count() + len(one.optimizer._samples.unread)
+    not_stored = one.optimizer._stores.count() + len(one.optimizer.samples.unread)
     assert len(one.stored()) + dropped + ROWS * not_stored >= one.set.env_steps
 
 
@@ -285,7 +285,54 @@ def test_evaluators_wait_for_replay_actors_that_are_slower(seed: int) -> None:
     costs = {"sample_counted": 0.01, "add": 0.3}
     one = Training(SimRuntime(SimConfig(seed=seed, costs=costs)), timeout_s=1e6, learnt_per_sampled=None)
     for _ in one.run(8):
-        assert len(one.optimizer._samples.unread) <= AHEAD * EVALUATORS
+        assert len(one.optimizer.samples.unread) <= AHEAD * EVALUATORS
     sampled = max(handle.worker._samples for handle in one.set.handles)  # type: ignore[attr-defined]
     assert sampled <= 8 * ROUNDS * EVALUATORS
     assert one.set.env_steps <= (8 * ROUNDS + AHEAD) * EVALUATORS * ROWS
+
+
+def learner_updates(one: Training) -> int:
+    (state,) = one.optimizer._learner.ask("get_state").values()
+    return int(state["learner"]["ledger"]["default"]["updates"])
+
+
+@pytest.mark.parametrize("late", [0, 1])
+def test_a_learner_goes_on_from_what_replay_actors_hold(late: int) -> None:
+    # Its machine goes, and that of one of those that hold its state a moment before.
+    plan = [{"worker": EVALUATORS, "method": "learn", "call": 30, "fault": "machine"}]
+    if late:
+        plan.append({"worker": EVALUATORS + 1, "method": "draw", "call": 14, "fault": "machine"})
+    costs = {"sample_counted": 0.1, "learn": 0.05}
+    one = Training(SimRuntime(SimConfig(seed=2, plan=plan, costs=costs, inline_bytes=0)))
+    learnt = sum(result.updates for result in one.run(12))
+    assert ("learner", 0) in one.losses and len(one.losses) == 1 + late
+    # What is under way comes before the answer.
+    assert learnt - (2 * 5 + QUEUE + 2) <= learner_updates(one) <= learnt + QUEUE + 2
+
+
+def test_who_goes_with_all_that_hold_its_state_is_told_of() -> None:
+    costs = {"sample_counted": 0.1, "learn": 0.05}
+    one = Training(SimRuntime(SimConfig(seed=2, costs=costs, inline_bytes=0)))
+    list(one.run(6))
+    crews = (one.optimizer._learner, one.optimizer._replay)
+    for handle in [handle for crew in crews for handle in crew.handles]:
+        handle.actor.die("its machine is gone", machine=True)  # type: ignore[attr-defined]
+    with pytest.raises(RlcoreError, match="its state with the machines of all who held it"):
+        for _ in range(20):
+            one.optimizer.step()
+
+
+def test_the_state_of_the_learner_does_not_come_into_the_driver() -> None:
+    one = Training(SimRuntime(SimConfig(seed=2, inline_bytes=0)))
+    got: list[Any] = []
+    get = one.runtime.get
+
+    def noting(refs: Any) -> Any:
+        values = get(refs)
+        got.extend(values if isinstance(values, list) else [values])
+        return values
+
+    one.runtime.get = noting
+    list(one.run(6))
+    assert not any(isinstance(value, dict) and "learner" in value for value in got)
+    assert all(handle.worker._kept for handle in one.optimizer._replay.handles)  # type: ignore[attr-defined]

@@ -8,10 +8,11 @@ from support.runs import linear, two_agents
 
 from rlcore.errors import ConfigError
 from rlcore.evaluator_messages import Metrics
-from rlcore.policy_optimizer import StepResult, step_together
+from rlcore.policy_optimizer import StepResult
 from rlcore.progress import ROW_KEYS, Counters, EpisodeWindow, Iteration, make_row, measured
 from rlcore.resolve import resolve
 from rlcore.sampling.episode import Episode
+from rlcore.stepping import step_together
 from rlcore.stopping import StopRule
 from rlcore.trainer import Trainer
 

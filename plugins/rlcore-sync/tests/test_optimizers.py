@@ -14,10 +14,11 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.minibatches import shuffled
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import GradientOutput, PolicyGraph, shares_of
-from rlcore.policy_optimizer import PolicyOptimizer, step_together
+from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.snapshot import snapshot
 from rlcore.sampling.collect import Fragment
+from rlcore.stepping import step_together
 from rlcore.testing import LinearPG, TwoAgentEnv
 from rlcore_sync import AllReduce, MultiGPU
 from rlcore_sync.minibatches import portions

@@ -9,36 +9,37 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
 from rlcore.crew import LOST, Crew
-from rlcore.errors import OptimizerError, WorkerLost
+from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import ROW, Weights
-from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
 from rlcore.schedule import value_at
+from rlcore.stepping import Awaited, TakesTurns
 from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
 from rlcore_apex.learner_actor import ApexLearner
 from rlcore_apex.memory import ApexMemory
 from rlcore_apex.pace import SNAPSHOT, WEIGHTS, ApexPace
 from rlcore_apex.replay_actor import ReplayActor
+from rlcore_apex.snapshots import Snapshots
 from rlcore_apex.tally import Tally
 
 
-class Apex(PolicyOptimizer):
+class Apex(TakesTurns):
     """Everyone has work ahead of them and nobody waits for the driver; queues are bounded, and producers wait."""
 
     Config = ApexConfig
     config: ApexConfig
-    asynchronous = True
     conformance: ClassVar[Mapping[str, Any]] = {
         "config": {"learning_starts": 16, "minibatch_size": 16, "learnt_per_sampled": 2.0, "capacity": 4096},
         "graph": "rlcore.testing.linear_q:LinearQ",
@@ -68,10 +69,10 @@ class Apex(PolicyOptimizer):
         memories = [functools.partial(ReplayActor, trains, share, config.prioritized, seed) for seed in seeds]
         self._tally = Tally()
         self._held: list[Mapping[str, int]] = [{} for _ in memories]
-        self._snapshot: Ref | None = None
         self._learner: Crew = evaluators.others("learner", [learner], Resources(gpus=gpus), self._resume_learner)
         self._replay: Crew = evaluators.others("replay actor", memories, Resources(), self._forget_memory)
-        self._samples = evaluators.stream(config.samples_ahead)
+        self._snapshots = Snapshots(runtime, self._replay)
+        self.samples = evaluators.stream(config.samples_ahead)
         self._stores: InFlight[int] = InFlight(runtime, self._replay, config.samples_ahead)
         self._draws: InFlight[str] = InFlight(runtime, self._replay, config.draws_ahead)
         # Two more: weights and a snapshot wait for no place in the queue.
@@ -91,37 +92,49 @@ class Apex(PolicyOptimizer):
 
     # -- the algorithm
 
-    def step(self) -> StepResult:
+    def begin(self) -> None:
         self._ladder.put_up()
-        started = self.runtime.now()
-        while self._tally.samples < self.config.rounds * self.evaluators.size:
-            self._ask()
-            self._wait()
-            for sample in self._samples.arrived(self._most_samples()):
-                self._waiting.append(sample)
-                self._delays[sample.index] += sample.info.env_steps
-                self._tally.sampled(sample.info.env_steps, self.evaluators.version - sample.info.version)
-            for stored in self._stores.arrived():
-                self._note_stored(stored)
-            self._drawn += self._draws.arrived()
-            while self._drawn and (self._drawn[0].value is LOST or self._learning.room(0)):
-                self._learn_from(self._drawn.popleft())
-            for done in self._learning.arrived():
-                self._take_in(done)
-        # What is lost between two steps counts in the next.
-        tally, self._tally = self._tally, Tally()
-        return tally.result(self.runtime.now() - started)
 
-    def _ask(self) -> None:
-        """Whatever may be done is asked for: to store what has come, to draw, to sample, to send weights."""
+    @property
+    def has_enough(self) -> bool:
+        return self._tally.samples >= self.config.rounds * self.evaluators.size
+
+    def ask(self) -> None:
+        """Whatever may be done is asked for: to store what has come, to draw, to send weights."""
         while self._waiting and self._stores.idle():
             self._store(self._waiting.popleft())
         self._draw()
-        if not self._waiting and not (self._under_way() and self._pace.learner_is_behind(self._policies_held())):
-            self._samples.ask()
         self._send_weights()
-        if self._pace.snapshot_is_due:
+        if self._pace.snapshot_is_due or self._snapshots.gone:
             self._ask_learner(SNAPSHOT, "snapshot")
+
+    @property
+    def wants_samples(self) -> bool:
+        return not self._waiting and not (self._under_way() and self._pace.learner_is_behind(self._policies_held()))
+
+    def awaited(self) -> Sequence[Awaited]:
+        own = (self._stores, self._draws, self._learning, self._snapshots.calls)
+        # Samples that there is no room for are nothing to wait for.
+        return (self.samples, *own) if self._most_samples() > 0 else own
+
+    def take_in(self) -> None:
+        for sample in self.samples.arrived(self._most_samples()):
+            self._waiting.append(sample)
+            self._delays[sample.index] += sample.info.env_steps
+            self._tally.sampled(sample.info.env_steps, self.evaluators.version - sample.info.version)
+        for stored in self._stores.arrived():
+            self._note_stored(stored)
+        self._drawn += self._draws.arrived()
+        while self._drawn and (self._drawn[0].value is LOST or self._learning.room(0)):
+            self._learn_from(self._drawn.popleft())
+        for done in self._learning.arrived():
+            self._take_from_learner(done)
+        self._snapshots.take_in()
+
+    def result(self, seconds: float) -> StepResult:
+        # What is lost between two steps counts in the next.
+        tally, self._tally = self._tally, Tally()
+        return tally.result(seconds)
 
     def _store(self, sample: Sample) -> None:
         """The replay actors take turns; whoever has no room is passed over."""
@@ -169,14 +182,14 @@ class Apex(PolicyOptimizer):
         origin = drawn.index, drawn.handle
         self._learning.submit(0, origin, "learn", drawn.value, drawn.others[0], self._pace.env_steps, returns=2)
 
-    def _take_in(self, done: Arrival[Any]) -> None:
+    def _take_from_learner(self, done: Arrival[Any]) -> None:
         """What the learner has done: priorities go back, weights out, and its state is kept."""
         if isinstance(done.note, str):
             self._asked.discard(done.note)
         if done.value is LOST:
             self._tally.dropped(0 if isinstance(done.note, str) else self.config.minibatch_size)
         elif done.note == SNAPSHOT:
-            self._keep(done.others[0])
+            self._snapshots.keep(done.others[0])
         elif done.note == WEIGHTS:
             self.evaluators.publish(done.others[0], done.value)
             self._refresh()
@@ -214,20 +227,11 @@ class Apex(PolicyOptimizer):
             self._learning.submit(0, what, method, returns=2)
             self._pace.asked(what)
 
-    def _wait(self) -> None:
-        """Until something has come, or somebody's time is over."""
-        own = (self._stores, self._draws, self._learning)
-        # Samples that there is no room for are nothing to wait for.
-        pending = (self._samples, *own) if self._most_samples() > 0 else own
-        patience = min(one.patience() for one in pending)
-        refs = [ref for one in pending for ref in one.next]
-        self.runtime.wait(refs, 1, None if patience == float("inf") else patience)
-
     # -- losses
 
     def _resume_learner(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """A learner that takes the place of another goes on from what was kept last."""
-        return [] if self._snapshot is None else [handle.submit("set_state", self._snapshot)]
+        return self._snapshots.resume(handle)
 
     def _forget_memory(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """What a replay actor held went with it. Where little is left, more is sampled before it is learnt from."""
@@ -236,14 +240,6 @@ class Apex(PolicyOptimizer):
         if sum(sum(held.values()) for held in self._held) < self.config.learning_starts:
             self._pace.refill()
         return []
-
-    def _keep(self, snapshot: Ref) -> None:
-        """Keeps the learner's state where it outlives the learner's machine."""
-        try:
-            self._snapshot = self.runtime.put(self.runtime.get(snapshot))
-        except WorkerLost:
-            # The one before is still there, and so is the next.
-            self._pace.asked(SNAPSHOT)
 
     # -- state
 
@@ -277,13 +273,14 @@ class Apex(PolicyOptimizer):
         return ApexMemory(self._replay, self._held, self._pace.refill)
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for pending in (self._samples, self._stores, self._draws, self._learning):
+        for pending in (self.samples, self._stores, self._draws, self._learning):
             pending.forget()
         self._waiting.clear()
         self._drawn.clear()
         self._asked.clear()
         self._pace.set_state(state["pace"])
-        self._snapshot = self.runtime.put(state["learner"])
-        self._learner.ask("set_state", self._snapshot)
+        learner = self.runtime.put(state["learner"])
+        self._snapshots.begin_with(learner)
+        self._learner.ask("set_state", learner)
         if "replay" in state:
             self.replay_memory.set_state(state["replay"])
