@@ -66,13 +66,13 @@ class AsyncSamples(PolicyOptimizer):
     def step(self) -> StepResult:
         started = self.runtime.now()
         while self._tally.samples < self.config.rounds * self.evaluators.size:
+            while self._has_room() and (batch := self._next_batch()) is not None:
+                self._aggregation.put(batch)
             if self._has_room():
                 self._samples.ask()
             self._learner.ask()
             self._wait()
             self._take_samples()
-            while self._has_room() and (batch := self._next_batch()) is not None:
-                self._aggregation.put(batch)
             for lost in self._aggregation.take_in():
                 self._tally.took(len(lost.new), lost.env_steps)
                 self._give_up(lost)
@@ -94,7 +94,7 @@ class AsyncSamples(PolicyOptimizer):
         return under_way < self.config.learner_queue and self._aggregation.has_room
 
     def _most_samples(self) -> int:
-        """How many may be taken: all that were asked for, and with room for a batch whatever it lacks."""
+        """How many may be taken: all that were asked for. With room for a batch those that wait do not make one."""
         asked = self.config.samples_ahead * self.evaluators.size
         return asked if self._has_room() else max(0, asked - len(self._waiting))
 
