@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, Literal, TypeVar
 
 from rlcore.crew import Crew, Lost
@@ -24,9 +24,8 @@ class RemoteLearner(Generic[Note]):
     ::
 
         if learner.room: learner.submit(note, "learn", ...)
-        learner.ask()
+        for done in learner.arrived(): learner.updated(updates)
         runtime.wait([*learner.next, *whatever_else], 1, learner.patience())
-        for done in learner.arrived(): ... ; learner.updated(updates)
 
     An evaluator is sent the newest weights once it has sampled ``max_weight_delay`` environment steps since it was sent
     some. Every ``snapshot_every`` updates the learner's state is kept; one that takes the place of a learner that was
@@ -86,14 +85,20 @@ class RemoteLearner(Generic[Note]):
         """Seconds that whoever waits should wait at the most."""
         return self._calls.patience()
 
-    def arrived(self) -> list[Arrival[Note]]:
-        """The calls that have come to an end; weights that have come are published."""
-        work = []
+    def arrived(self) -> Iterator[Arrival[Note]]:
+        """The calls that have come to an end. Weights that have come are published, and asked for where they are due:
+        by what ``updated`` was told of these calls."""
+        yield from self._work()
+        if self._ask_for_what_is_due():
+            # It is there at once, where all is in one process.
+            yield from self._work()
+
+    def _work(self) -> Iterator[Arrival[Note]]:
         for done in self._calls.arrived():
             asked, note = done.note
             if asked is None:
                 assert note is not None
-                work.append(Arrival(done.index, done.handle, done.value, done.others, note))
+                yield Arrival(done.index, done.handle, done.value, done.others, note)
                 continue
             self._asked.discard(asked)
             if isinstance(done.value, Lost):
@@ -102,7 +107,6 @@ class RemoteLearner(Generic[Note]):
                 self._keep(done.others[0])
             else:
                 self._publish(done.others[0], done.value)
-        return work
 
     def updated(self, updates: int) -> None:
         """The learner has made so many updates more."""
@@ -114,24 +118,27 @@ class RemoteLearner(Generic[Note]):
         """An evaluator has given a sample."""
         self._delays[index] += env_steps
 
-    def ask(self) -> None:
-        """For whatever is due: weights, a snapshot."""
+    def _ask_for_what_is_due(self) -> bool:
+        """Weights, a snapshot; whether it was asked for anything."""
+        asked = False
         if self._updates - self._asked_at["snapshot"] >= self._snapshot_every:
-            self._ask("snapshot")
+            asked = self._ask("snapshot")
         late = self._late()
         if not late or "acting_weights" in self._asked:
-            return
+            return asked
         if self._updates > self._asked_at["acting_weights"]:
-            self._ask("acting_weights")
-            return
+            return self._ask("acting_weights") or asked
         for index in late:
             self._refresh(index)
+        return asked
 
-    def _ask(self, what: _Asked) -> None:
-        if what not in self._asked and self._calls.room(0):
-            self._asked.add(what)
-            self._calls.submit(0, (what, None), what, returns=2)
-            self._asked_at[what] = self._updates
+    def _ask(self, what: _Asked) -> bool:
+        if what in self._asked or not self._calls.room(0):
+            return False
+        self._asked.add(what)
+        self._calls.submit(0, (what, None), what, returns=2)
+        self._asked_at[what] = self._updates
+        return True
 
     def _late(self) -> list[int]:
         there = self._evaluators.by_place

@@ -215,6 +215,20 @@ def test_without_faults_nothing_is_lost(seed: int, kind: int) -> None:
     assert len({sample.info.version for sample in one.samples}) >= 3
 
 
+@pytest.mark.parametrize("kind", range(len(KINDS)))
+def test_evaluators_wait_for_a_slow_learner(kind: int) -> None:
+    costs = {"sample_counted": 0.01, "learn": 1.0}
+    settings = {**KINDS[kind], "max_staleness": None}
+    one = Training(SimRuntime(SimConfig(seed=kind, costs=costs)), timeout_s=1e6, **settings)
+    for _ in one.run(6):
+        batch = max(1, settings.get("batch_size", 1) // ROWS)
+        assert len(one.optimizer._waiting) <= EVALUATORS * AHEAD + batch
+        assert one.set.env_steps - one.optimizer._env_steps <= ROWS * (2 * EVALUATORS * AHEAD + (QUEUE + 1) * batch)
+    # What is learnt from was collected shortly before.
+    lags = [one.set.version - sample.info.version for sample in one.samples[-6:]]
+    assert max(lags) <= 2 * EVALUATORS * AHEAD + QUEUE
+
+
 def test_a_seed_replays_event_by_event() -> None:
     digests = []
     for seed in (3, 3, 4):

@@ -23,11 +23,11 @@ from rlcore.policy_graph import PIECE, ROW
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.environments import Count, Drawn
 from rlcore.trainer import Trainer
-from rlcore_torch import A3C, PPO, PolicyGradient
+from rlcore_torch import A3C, APPO, IMPALA, PPO, PolicyGradient
 
 Build = Callable[..., Any]
 VECTOR = Box(-1.0, 1.0, (4,), np.float32)
-GRAPHS = [PolicyGradient, A3C, PPO]
+GRAPHS = [PolicyGradient, A3C, PPO, IMPALA, APPO]
 each_graph = pytest.mark.parametrize("graph", GRAPHS)
 
 
@@ -187,7 +187,8 @@ def sampled(own: Any, steps: int = 12, num_envs: int = 3) -> SampleBatch:
 @pytest.mark.parametrize("name", ["Plain", "Critic", "Sums", "Cell", "nested"])
 def test_every_graph_acts_and_learns_with_it(build: Build, graph: Any, name: str) -> None:
     own = custom(build, graph, name)
-    assert own.actor() is None and own.minibatch_unit is (PIECE if name in ("Sums", "Cell") else ROW)
+    in_pieces = name in ("Sums", "Cell") or graph.in_time_order
+    assert own.actor() is None and own.minibatch_unit is (PIECE if in_pieces else ROW)
     batch = sampled(own)
     np.testing.assert_allclose(own.log_probs(batch), batch["action_logp"], atol=1e-6)
     assert ("vf_preds" in batch) == graph.has_value

@@ -20,7 +20,7 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.environments import Drawn
 from rlcore.trainer import Trainer
-from rlcore_torch import A3C, PPO, PolicyGradient
+from rlcore_torch import A3C, APPO, IMPALA, PPO, PolicyGradient
 
 Build = Callable[..., Any]
 VECTOR = Box(-1.0, 1.0, (4,), np.float32)
@@ -34,7 +34,7 @@ def images(*shape: int, rows: int = 3, seed: int = 1) -> Any:
     return np.random.default_rng(seed).integers(0, 256, (rows, *shape), np.uint8)
 
 
-@pytest.mark.parametrize("graph", [PolicyGradient, A3C, PPO])
+@pytest.mark.parametrize("graph", [PolicyGradient, A3C, PPO, IMPALA, APPO])
 def test_convolutions_are_acted_with_by_torch_and_learnt(build: Build, graph: Any) -> None:
     space = Dict({"eye": pixels(36, 36, 3), "place": VECTOR})
     own = build(graph, observation_space=space, model={"hidden": [8]})

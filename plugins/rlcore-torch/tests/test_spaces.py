@@ -23,12 +23,12 @@ from rlcore.columns import to_table
 from rlcore.errors import NoLegalActionError, SpaceError
 from rlcore.graph_spec import RemarkWarning
 from rlcore.policy_graph import ActRows, PolicyGraph
-from rlcore_torch import A3C, PPO, PolicyGradient
+from rlcore_torch import A3C, APPO, IMPALA, PPO, PolicyGradient
 from rlcore_torch.distributions import counterpart, without
 
 Build = Callable[..., Any]
 
-GRAPHS = [PolicyGradient, A3C, PPO]
+GRAPHS = [PolicyGradient, A3C, PPO, IMPALA, APPO]
 CASES = [(name, False) for name in ACTIONS] + [(name, True) for name in SQUASHED]
 OBS = Box(-1.0, 1.0, (3,), np.float32)
 

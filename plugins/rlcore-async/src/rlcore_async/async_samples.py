@@ -66,11 +66,6 @@ class AsyncSamples(PolicyOptimizer):
     def step(self) -> StepResult:
         started = self.runtime.now()
         while self._tally.samples < self.config.rounds * self.evaluators.size:
-            if self._has_room():
-                self._samples.ask()
-            self._learner.ask()
-            self._wait()
-            self._take_samples()
             while self._has_room() and (batch := self._next_batch()) is not None:
                 self._aggregation.put(batch)
             for lost in self._aggregation.take_in():
@@ -84,6 +79,11 @@ class AsyncSamples(PolicyOptimizer):
                 else:
                     self._tally.learnt(done.value, done.note.staleness)
                     self._learner.updated(done.value.learnt.updates)
+            # After the weights that have come, so that it is sampled with those.
+            if self._lacks_samples():
+                self._samples.ask()
+            self._wait()
+            self._take_samples()
         # What is lost between two steps counts in the next.
         tally, self._tally = self._tally, SamplesTally()
         return tally.result(self.runtime.now() - started)
@@ -93,10 +93,14 @@ class AsyncSamples(PolicyOptimizer):
         under_way = self._aggregation.under_way + self._learner.under_way
         return under_way < self.config.learner_queue and self._aggregation.has_room
 
+    def _lacks_samples(self) -> bool:
+        """Whether there is room for a batch and those that wait do not make one."""
+        return self._has_room() and sum(one.info.env_steps for one in self._waiting) < self.config.batch_size
+
     def _most_samples(self) -> int:
-        """How many may be taken: all that were asked for, and with room for a batch whatever it lacks."""
+        """How many may be taken: all that were asked for."""
         asked = self.config.samples_ahead * self.evaluators.size
-        return asked if self._has_room() else max(0, asked - len(self._waiting))
+        return asked if self._lacks_samples() else max(0, asked - len(self._waiting))
 
     def _take_samples(self) -> None:
         for sample in self._samples.arrived(self._most_samples()):

@@ -24,7 +24,7 @@ class AsyncSamplesConfig(OptimizerConfig):
     #: Samples asked for ahead of each evaluator.
     samples_ahead: int = Field(default=2, ge=1)
     #: Batches being put together, on their way to the learner and before it, in all.
-    learner_queue: int = Field(default=4, ge=1)
+    learner_queue: int = Field(default=2, ge=1)
     #: Environment steps of an evaluator after which it is sent the newest weights.
     max_weight_delay: int = Field(default=1, ge=1)
     #: Samples whose weights so many newer ones have been sent after are left out, and counted as dropped. Null: none.
