@@ -15,7 +15,7 @@ from rlcore.policy_graph import Weights
 from rlcore.sample_products import Replica
 
 #: Elements that are updated together: what an update rule makes of so many stays in a core's cache.
-BLOCK = 1 << 15
+BLOCK = 1 << 16
 
 
 def flattened(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
