@@ -94,7 +94,7 @@ class BackwardPass:
         device = replica.values.device
         in_loss = [coefficient.loss for coefficient in coefficients.values()]
         constants = self._constants.scalars(scalars, device)
-        weights = self._constants.vector(in_loss, rows, device)
+        weights = self._constants.vector(in_loss, rows, len(minibatch[ACTIONS]), device)
         counts = tuple([coefficient != 0.0 for coefficient in in_loss])
         first, *others = self._portions(minibatch, device)
         totals, gradients = self.differentiate(replica.leaves, {**first, **constants}, weights, counts)

@@ -82,7 +82,7 @@ class Differentiate(Protocol):
     def __call__(
         self, leaves: Sequence[Tensor], inputs: Inputs, coefficients: Tensor, in_loss: tuple[bool, ...]
     ) -> Differentiated:
-        """``coefficients`` is ``[terms]``; ``in_loss`` says where it is not 0."""
+        """``coefficients`` is ``[terms]``, zeros may follow; ``in_loss`` says where it is not 0."""
         ...
 
 
@@ -199,6 +199,9 @@ def differentiate(
 ) -> Differentiated:
     """By autograd; a leaf that does not matter has a gradient of zeros."""
     found = totals(leaves, inputs, in_loss)
-    terms = found if len(found) == len(coefficients) else found[: len(coefficients)]
-    gradients = torch.autograd.grad(torch.dot(terms, coefficients), leaves, allow_unused=True, materialize_grads=True)
+    if len(found) > len(coefficients):
+        coefficients = torch.cat([coefficients, coefficients.new_zeros(len(found) - len(coefficients))])
+    gradients = torch.autograd.grad(
+        found, leaves, coefficients[: len(found)], allow_unused=True, materialize_grads=True
+    )
     return found.detach(), list(gradients)

@@ -17,11 +17,11 @@ class Constants:
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
 
-    def vector(self, values: Sequence[float], divisor: int, device: torch.device) -> Tensor:
-        """``values / divisor``, float32 ``[len(values)]``."""
-        key = (device, divisor, *values)
+    def vector(self, values: Sequence[float], divisor: int, zeros: int, device: torch.device) -> Tensor:
+        """``values / divisor`` and so many ``zeros``, float32 ``[len(values) + zeros]``."""
+        key = (device, divisor, zeros, *values)
         if key not in self._kept:
-            self._keep(key, torch.tensor(values, device=device).div_(divisor))
+            self._keep(key, torch.tensor([*values, *[0.0] * zeros], device=device).div_(divisor))
         found: Tensor = self._kept[key]
         return found
 

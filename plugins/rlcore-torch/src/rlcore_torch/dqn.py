@@ -155,7 +155,7 @@ class DQN(OffPolicyGraph):
         return torch.cat([terms, errors.view(-1)])
 
     def _rows(self, online: ByName, inputs: Minibatch, noise: Sequence[Tensor | None]) -> tuple[Tensor, ...]:
-        """Outputs ``[n, actions, atoms]`` for rows, for choosing after them, and of the targets after them."""
+        """Outputs ``[n, actions, ...]`` for rows, for choosing after them, and of the targets after them."""
         own, _ = self._model(online, Q, inputs, noise[0])
         with torch.no_grad():
             after, _ = self._model(inputs, TARGET_Q, inputs, noise[2], NEXT)
@@ -185,7 +185,7 @@ class DQN(OffPolicyGraph):
 
     def _means(self, outputs: Tensor) -> Tensor:
         """The values ``[n, actions]``."""
-        return value_losses.expected(outputs, self._returns[outputs.device]) if self._returns else outputs[:, :, 0]
+        return value_losses.expected(outputs, self._returns[outputs.device]) if self._returns else outputs
 
     # -- acting
 
@@ -260,7 +260,7 @@ class DQN(OffPolicyGraph):
 
 
 def _of_action(outputs: Tensor, actions: Tensor) -> Tensor:
-    """``[n, atoms]`` of the actions ``[n, 1]`` in ``outputs [n, actions, atoms]``."""
-    if outputs.shape[2] == 1:
-        return outputs[:, :, 0].gather(1, actions)
+    """``[n, 1]`` or ``[n, atoms]`` of the actions ``[n, 1]`` in ``outputs [n, actions]`` or ``[n, actions, atoms]``."""
+    if outputs.ndim == 2:
+        return outputs.gather(1, actions)
     return outputs.gather(1, actions[:, :, None].expand(-1, -1, outputs.shape[2]))[:, 0]

@@ -36,7 +36,7 @@ class QModel:
         noise: Tensor | None,
         prefix: str = "",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Values or logits, ``[n, actions, atoms]``, and the recurrent state after the last row of each piece.
+        """Values ``[n, actions]``, or logits of distributions ``[n, actions, atoms]``, and the recurrent state after the last row of each piece.
 
         ``inputs`` have the columns of observations, their names after ``prefix``, packed where the network is
         recurrent (:mod:`rlcore_torch.sequences`); ``noise [noise_size]`` is on the weights where it is given.
@@ -63,8 +63,9 @@ class QModel:
             x, *parts = lstm(weights, f"{network}.lstm", x, inputs[BATCH_SIZES], *state_of(inputs))
             after = tuple(parts)
         heads = [layer(f"{network}.{head}", x) for head in self._architecture.heads]
-        outputs = heads[-1].view(-1, self._architecture.actions, self._architecture.atoms)
-        return (dueling(heads[0][:, None], outputs) if len(heads) > 1 else outputs), after
+        if self._architecture.atoms > 1:
+            heads = [head.view(len(head), -1, self._architecture.atoms) for head in heads]
+        return (dueling(*heads) if len(heads) > 1 else heads[0]), after
 
     def _noisy(self, weights: Mapping[str, Tensor], network: str, noise: Tensor) -> Layer:
         """Dense layers with factorised noise: ``(W + W' * (e_in e_out)) x + b + b' * e_out``."""

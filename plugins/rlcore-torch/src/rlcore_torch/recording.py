@@ -13,22 +13,21 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.fx import Graph, GraphModule, Node
+from torch.fx import Graph, Node
 from torch.utils._python_dispatch import TorchDispatchMode
 
-#: A function of the recorded inputs, one after the other, that returns the recorded outputs.
-Replay = Callable[..., tuple[Tensor, ...]]
+from rlcore_torch.replays import Replay
 
 # Operators whose name in torch calls the same kernel with the same arguments, but sooner: an operator object finds its
 # way through Python at each call.
 _FUNCTIONS = (
-    "_log_softmax _log_softmax_backward_data abs add addcmul addmm baddbmm bmm clamp clamp_max clamp_min dot eq exp "
-    "expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg ones_like relu scalar_tensor "
+    "_log_softmax _log_softmax_backward_data abs add addcmul addmm argmax baddbmm bmm cat clamp clamp_max clamp_min dot "
+    "eq exp expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg ones_like relu scalar_tensor "
     "scatter_add select sigmoid square stack sub sum t threshold_backward transpose unbind unsqueeze where zeros_like"
 )
 _DIRECT = {
@@ -58,6 +57,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has
         self._storages: set[int] = set()
         self._given: set[int] = set()  # storages of inputs and constants
         self._constants: dict[str, Tensor] = {}
+        self._views: set[Node] = set()
         self._complete = True
         for i, tensor in enumerate(inputs):
             self._give(tensor, self._graph.placeholder(f"input_{i}"))
@@ -91,7 +91,10 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has
         elif isinstance(result, tuple | list) and all(part is None or isinstance(part, Tensor) for part in result):
             for i, part in enumerate(result):
                 if part is not None:
-                    self._see(part, self._graph.call_function(operator.getitem, (node, i)))
+                    one = self._graph.call_function(operator.getitem, (node, i))
+                    self._see(part, one)
+                    if node in self._views:
+                        self._views.add(one)
         else:
             self._complete = False
 
@@ -104,8 +107,12 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has
             return untransposed
         name, _, _ = func.name().partition(".")
         if name in _METHODS:
-            return self._graph.call_method(_METHODS[name], args, kwargs)
-        return self._graph.call_function(_DIRECT.get(name, func), args, kwargs)
+            node = self._graph.call_method(_METHODS[name], args, kwargs)
+        else:
+            node = self._graph.call_function(_DIRECT.get(name, func), args, kwargs)
+        if getattr(func, "is_view", False):
+            self._views.add(node)
+        return node
 
     def _noted(self, value: Any) -> Any:
         if isinstance(value, list | tuple):
@@ -136,8 +143,7 @@ class Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch has
             return None
         self._graph.output(tuple([self._nodes[id(output)] for output in outputs]))
         self._graph.eliminate_dead_code()
-        function: Replay = GraphModule(self._constants, self._graph).forward
-        return function
+        return Replay(self._graph, self._views, self._constants)
 
 
 def _changes(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], storages: set[int]) -> bool:

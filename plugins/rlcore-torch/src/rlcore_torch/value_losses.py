@@ -49,7 +49,7 @@ def weighted_sum(losses: Tensor, weights: Tensor | None) -> Tensor:
 
 
 def dueling(value: Tensor, advantages: Tensor) -> Tensor:
-    """``V + A - mean A`` of ``[n, 1, atoms]`` and ``[n, actions, atoms]`` (Wang et al. 2016, equation 9)."""
+    """``V + A - mean A`` of ``[n, 1, ...]`` and ``[n, actions, ...]`` (Wang et al. 2016, equation 9)."""
     return advantages - advantages.mean(1, keepdim=True) + value
 
 
