@@ -22,7 +22,7 @@ from apex_cluster import FRAMES_A_STEP, Load, Scenario, simulate
 from apex_costs import MINIBATCH, ApexCosts, CallCosts, LearningCosts, SampleCosts
 from matplotlib import pyplot
 
-WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+WORKERS = (1, 4, 16, 32, 64, 128, 256)
 #: Read off figure 5(b): frames/s by workers, with 1 and 4 replay shards; and what the paper says of its learner, and
 #: its 16 workers reach, frames/s.
 PAPER = {
@@ -57,14 +57,14 @@ def draw(loads: Sequence[Load], path: Path) -> None:
             label = f"{name}, {replay_actors} replay"
             left.plot([load.workers for load in own], rates, style, color=color, label=label)
     left.set(xscale="log", yscale="log", xlabel="workers", ylabel="environment frames/s")
-    left.legend(fontsize=7)
+    left.legend(fontsize=7, loc="lower right")
     for name, color in zip(names, ("tab:blue", "tab:orange", "tab:green"), strict=True):
         own = [load for load in loads if (load.scenario, load.replay_actors) == (name, 4)]
-        for part, style in (("driver", "-"), ("replay", ":"), ("learner", "-.")):
+        for part, style in (("driver", "-"), ("replay", ":")):
             shares = [getattr(load, part) for load in own]
             right.plot([load.workers for load in own], shares, style, color=color, label=f"{part}: {name}")
     right.set(xscale="log", xlabel="workers, with 4 replay actors", ylabel="share of the time busy", ylim=(0, 1.05))
-    right.legend(fontsize=7)
+    right.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(0.0, 0.62))
     for axes in (left, right):
         axes.set_xticks(WORKERS, [str(workers) for workers in WORKERS])
         axes.minorticks_off()
