@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
@@ -121,7 +121,6 @@ class EvaluatorSet:
         #: Environment steps sampled so far.
         self.env_steps = 0
         self._metrics = [Metrics() for _ in members]
-        self._representative: Mapping[int, Collection[int]] | None = None
 
     @property
     def handles(self) -> list[Handle]:
@@ -175,14 +174,6 @@ class EvaluatorSet:
         return StrictCrew(
             self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker
         )
-
-    def count_only(self, slots: Mapping[int, Collection[int]]) -> None:
-        """From now on the returns of these slots stand for the run, by evaluator; others explore more."""
-        self._representative = slots
-
-    def representative(self, index: int, slot: int) -> bool:
-        """Whether what an evaluator reaches in that slot stands for the run."""
-        return self._representative is None or slot in self._representative.get(index, ())
 
     def stream(self, ahead: int) -> SampleStream:
         """Samples as they come, for one optimizer. ``OptimizerError`` where rounds are to leave out the slowest."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -240,6 +240,10 @@ class Apex(TakesTurns):
             self._asked.add(request)
             self._learning.submit(0, request, request.value, returns=2)
             self._pace.asked(request)
+
+    @property
+    def representative(self) -> Mapping[int, Collection[int]] | None:
+        return self._ladder.representative
 
     # -- losses
 
