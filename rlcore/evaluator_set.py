@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import TRIES, BringUp, Call, Crew, StrictCrew
+from rlcore.crew import Call, Crew, StrictCrew
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.members import ROOM_S, Member, Patience, Watch
+from rlcore.places import TRIES, BringUp
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
@@ -74,7 +75,7 @@ class EvaluatorSet:
     the statistics of the observation filters: what the evaluators have seen is merged in the order of the evaluators,
     and the result goes to all with the next broadcast, so that every evaluator normalises alike.
 
-    An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
+    An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.places`
     says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
     episodes. ``on_loss`` is told ``(index, cause)``. A round still has a sample of every evaluator, but for those that
     find no room to start for ``room_timeout_s`` seconds; ``on_vacancy`` is told ``(places, size)``, all that lack then,
