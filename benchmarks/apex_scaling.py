@@ -22,7 +22,7 @@ from apex_cluster import FRAMES_A_STEP, Load, Scenario, simulate
 from apex_costs import MINIBATCH, ApexCosts, CallCosts, LearningCosts, SampleCosts
 from matplotlib import pyplot
 
-WORKERS = (1, 4, 16, 32, 64, 128, 256)
+WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Read off figure 5(b): frames/s by workers, with 1 and 4 replay shards; and what the paper says of its learner, and
 #: its 16 workers reach, frames/s.
 PAPER = {
@@ -69,7 +69,7 @@ def draw(loads: Sequence[Load], path: Path) -> None:
         axes.set_xticks(WORKERS, [str(workers) for workers in WORKERS])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 def _row(load: Load) -> str:
