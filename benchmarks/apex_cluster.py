@@ -35,7 +35,7 @@ from rlcore_apex.replay_actor import Drawn
 
 FRAMES_A_STEP = 4
 #: Virtual seconds that are let go by first, and that are counted then.
-WARMING_S, COUNTED_S = 3.0, 6.0
+WARMING_S, COUNTED_S = 2.0, 4.0
 #: Of everyone's link, 25 Gbit/s, and of a message on it.
 BYTES_PER_S, LATENCY_S = 3.1e9, 0.0005
 

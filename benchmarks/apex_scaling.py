@@ -57,19 +57,19 @@ def draw(loads: Sequence[Load], path: Path) -> None:
             label = f"{name}, {replay_actors} replay"
             left.plot([load.workers for load in own], rates, style, color=color, label=label)
     left.set(xscale="log", yscale="log", xlabel="workers", ylabel="environment frames/s")
-    left.legend(fontsize=7)
+    left.legend(fontsize=7, loc="lower right")
     for name, color in zip(names, ("tab:blue", "tab:orange", "tab:green"), strict=True):
         own = [load for load in loads if (load.scenario, load.replay_actors) == (name, 4)]
-        for part, style in (("driver", "-"), ("replay", ":"), ("learner", "-.")):
+        for part, style in (("driver", "-"), ("replay", ":")):
             shares = [getattr(load, part) for load in own]
             right.plot([load.workers for load in own], shares, style, color=color, label=f"{part}: {name}")
     right.set(xscale="log", xlabel="workers, with 4 replay actors", ylabel="share of the time busy", ylim=(0, 1.05))
-    right.legend(fontsize=7)
+    right.legend(fontsize=6.5, loc="center left", bbox_to_anchor=(0.0, 0.62))
     for axes in (left, right):
         axes.set_xticks(WORKERS, [str(workers) for workers in WORKERS])
         axes.minorticks_off()
         axes.grid(alpha=0.3)
-    figure.savefig(path, dpi=110)
+    figure.savefig(path, dpi=90)
 
 
 def _row(load: Load) -> str:

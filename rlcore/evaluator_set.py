@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
-from rlcore.crew import TRIES, BringUp, Call, Crew, StrictCrew
+from rlcore.crew import Call, Crew, StrictCrew
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.members import ROOM_S, Member, Patience, Watch
+from rlcore.places import TRIES, BringUp
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
@@ -75,7 +76,7 @@ class EvaluatorSet:
     the statistics of the observation filters: what the evaluators have seen is merged in the order of the evaluators,
     and the result goes to all with the next broadcast, so that every evaluator normalises alike.
 
-    An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.crew`
+    An evaluator that is lost, raises, or has not answered for ``timeout_s`` seconds is replaced (:mod:`rlcore.places`
     says when not): by one with the weights, progress and filters of the others, random numbers of its own and new
     episodes. ``on_loss`` is told ``(index, cause)``. A round still has a sample of every evaluator, but for those that
     find no room to start for ``room_timeout_s`` seconds; ``on_vacancy`` is told ``(places, size)``, all that lack then,
@@ -122,7 +123,6 @@ class EvaluatorSet:
         #: Environment steps sampled so far.
         self.env_steps = 0
         self._metrics = [Metrics() for _ in members]
-        self._representative: Mapping[int, Collection[int]] | None = None
 
     @property
     def handles(self) -> list[Handle]:
@@ -176,14 +176,6 @@ class EvaluatorSet:
         return StrictCrew(
             self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker
         )
-
-    def count_only(self, slots: Mapping[int, Collection[int]]) -> None:
-        """From now on the returns of these slots stand for the run, by evaluator; others explore more."""
-        self._representative = slots
-
-    def representative(self, index: int, slot: int) -> bool:
-        """Whether what an evaluator reaches in that slot stands for the run."""
-        return self._representative is None or slot in self._representative.get(index, ())
 
     def stream(self, ahead: int, product: SampleProduct | None = None) -> SampleStream:
         """Samples as they come, for one optimizer, or in their place what evaluators make of them.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -116,6 +116,11 @@ class PolicyOptimizer(ABC):
     @abstractmethod
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree, or from ``get_learning_state``'s: that leaves a replay memory as it is."""
+
+    @property
+    def representative(self) -> Mapping[int, Collection[int]] | None:
+        """Slots by evaluator whose returns stand for the run, where the others explore more; None where all do."""
+        return None
 
     # -- optimizers that replay
 

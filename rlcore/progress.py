@@ -100,6 +100,16 @@ class EpisodeWindow:
             self._returns.append(episode.episode_return)
             self._lengths.append(episode.length)
 
+    def add_representative(
+        self, episodes: Iterable[tuple[int, Episode]], slots: Iterable[Mapping[int, Collection[int]] | None]
+    ) -> None:
+        """The same of episodes with their evaluators' indexes, but for those that do not stand for the run.
+
+        ``slots`` are what each optimizer says of that; None where all do.
+        """
+        chosen = [own for own in slots if own is not None]
+        self.add(episode for i, episode in episodes if all(episode.slot in own.get(i, ()) for own in chosen))
+
     @property
     def return_mean(self) -> float | None:
         """None before the first episode has finished."""

@@ -130,9 +130,10 @@ class SampleSource:
                 f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
             )
         waiting = Counter(sample.index for sample in unread)
-        for _ in range(ahead):
-            for index in self.in_flight.idle():
-                if self.in_flight.room(index) > MOST_AHEAD - ahead + waiting[index]:
+        lacking = [self.in_flight.room(i) - MOST_AHEAD + ahead - waiting[i] for i in range(self.size)]
+        for turn in range(ahead):
+            for index, samples in enumerate(lacking):
+                if samples > turn:
                     self._submit(index)
 
     def _submit(self, index: int) -> None:

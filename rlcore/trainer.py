@@ -175,7 +175,7 @@ class Trainer:
         episodes = [(i, episode) for i, own in enumerate(metrics) for episode in own.episodes]
         trained = now()
         self.counters.add(results, metrics, self.evaluators.env_steps - sampled)
-        self._window.add(episode for i, episode in episodes if self.evaluators.representative(i, episode.slot))
+        self._window.add_representative(episodes, [optimizer.representative for optimizer in self.optimizers])
         evaluation = self._evaluate_if_due()
         evaluated = now()
         self._advance_clock()

@@ -11,10 +11,11 @@ import pytest
 from support.faulty import HANG, LOSE, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
-from rlcore.crew import LOOK_S, LOST, TRIES
+from rlcore.crew import LOOK_S, LOST
 from rlcore.errors import ConfigError, EnvError, UserError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S, Watch
+from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
 from rlcore.runtime.inline import InlineRef, InlineRuntime

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.faulty import HANG, LOSE, Cost, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
-from rlcore.crew import TRIES
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
+from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
 from rlcore.runtime.inline import InlineRuntime

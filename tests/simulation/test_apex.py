@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from support import simulated as sim
 
-from rlcore.crew import TRIES
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
+from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Runtime
@@ -30,6 +30,7 @@ from rlcore.testing.environments import Count
 from rlcore.testing.linear_q import LinearQ
 
 rlcore_apex = pytest.importorskip("rlcore_apex")
+STORES_AHEAD = pytest.importorskip("rlcore_apex.apex").STORES_AHEAD
 
 ENVS, STEPS = 2, 4
 #: Rows of one evaluator's sample.
@@ -42,7 +43,7 @@ OPTIMIZER_STEPS, ROUNDS = 5, 4
 
 #: An evaluator: samples asked for, weights, progress and exploration of a new one, its state at the end. A replay
 #: actor: what is stored and drawn, and the priorities of what the learner has had. The learner: its queue and two more.
-MOST_IN_FLIGHT = max(AHEAD + 12, AHEAD + DRAWS + QUEUE + DRAWS + 2, QUEUE + 4)
+MOST_IN_FLIGHT = max(AHEAD + 12, STORES_AHEAD + DRAWS + QUEUE + DRAWS + 3, QUEUE + 4)
 
 
 def evaluator(index: int) -> PolicyEvaluator:
@@ -186,7 +187,7 @@ def test_without_faults_it_keeps_its_pace_and_its_bounds(seed: int) -> None:
     results = list(one.run(8))
     env_steps, learnt = one.set.env_steps, sum(result.learnt_rows for result in results)
     # Two rows for each step; neither side is ahead of the other by more than a queue and what is on its way.
-    slack = 2 * ROWS * EVALUATORS * AHEAD + 2 * ROWS * MEMORIES * AHEAD + QUEUE * MINIBATCH
+    slack = 2 * ROWS * EVALUATORS * AHEAD + 2 * ROWS * MEMORIES * STORES_AHEAD + QUEUE * MINIBATCH
     assert 2 * (env_steps - 16) - 2 * slack <= learnt <= 2 * (env_steps - 16)
     assert one.losses == [] and all(result.dropped_rows == 0 for result in results)
     for index in range(EVALUATORS):

@@ -96,6 +96,19 @@ def test_the_window_holds_the_last_hundred_episodes_of_the_whole_run() -> None:
     assert (again.return_mean, again.length_mean) == (99.5, 199.0)
 
 
+def test_only_episodes_that_stand_for_the_run_are_in_the_window() -> None:
+    episodes = [(i, Episode(0, slot, 10.0 * i + slot, 1)) for i in range(3) for slot in range(2)]
+    for slots, expected in [
+        ([None], 10.5),
+        ([{1: [0], 2: [0, 1]}], (10 + 20 + 21) / 3),
+        ([{2: [0, 1]}, None, {2: [1]}], 21.0),
+        ([{}], None),
+    ]:
+        window = EpisodeWindow()
+        window.add_representative(episodes, slots)
+        assert window.return_mean == expected
+
+
 def test_B122_a_row_adds_up_what_the_optimizers_did() -> None:
     counters = Counters(iteration=4, env_steps=100, updates=7)
     results = [

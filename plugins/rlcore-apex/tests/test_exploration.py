@@ -48,8 +48,7 @@ def test_every_environment_gets_a_rung_and_the_least_exploring_stand_for_the_run
     optimizer.step()
     rungs = [handle._worker.policies["default"]._actor._epsilon.tolist() for handle in own.handles]
     np.testing.assert_allclose(np.ravel(rungs), 0.4 ** (1.0 + 7.0 * np.arange(6) / 5))
-    counted = {(i, slot) for i in range(3) for slot in range(2) if own.representative(i, slot)}
-    assert counted == {(2, 0), (2, 1)}
+    assert optimizer.representative == {0: set(), 1: set(), 2: {0, 1}}
 
 
 def test_policies_that_explore_by_themselves_have_no_ladder() -> None:
@@ -60,4 +59,4 @@ def test_policies_that_explore_by_themselves_have_no_ladder() -> None:
     own = EvaluatorSet(runtime, evaluator(0, Stochastic))
     optimizer = Apex(own.local, own, runtime, Apex.Config(**SETTINGS), ("default",))
     optimizer.step()
-    assert own.representative(0, 0) and own.representative(0, 1)
+    assert optimizer.representative is None

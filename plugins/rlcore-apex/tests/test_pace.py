@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlcore_apex.config import ApexConfig
-from rlcore_apex.pace import ApexPace
+from rlcore_apex.pace import ApexPace, Request
 
 
 def pace(*policy_ids: str, **settings: Any) -> ApexPace:
@@ -58,10 +58,10 @@ def test_weights_and_snapshots_are_due_after_updates() -> None:
     assert not one.has_new_weights and not one.snapshot_is_due
     one.learnt()
     assert one.has_new_weights and not one.snapshot_is_due
-    one.asked("weights")
+    one.asked(Request.WEIGHTS)
     one.learnt()
     assert one.has_new_weights and one.snapshot_is_due
-    one.asked("snapshot")
+    one.asked(Request.SNAPSHOT)
     assert not one.snapshot_is_due
 
 
@@ -70,7 +70,7 @@ def test_it_goes_on_from_a_state_and_sends_weights_anew() -> None:
     one.sampled(115)
     one.drawn("a")
     one.learnt()
-    one.asked("weights")
+    one.asked(Request.WEIGHTS)
     other.set_state(one.get_state([]))
     assert other.get_state([]) == one.get_state([]) and other.has_new_weights
     other.sampled(5)
@@ -113,5 +113,6 @@ def test_of_what_nothing_is_held_nobody_is_behind() -> None:
     one = pace("a", "b", learnt_per_sampled=1.0)
     one.sampled(1000)
     assert one.learner_is_behind({"a", "b"})
-    one.rows["a"] = 10_000
+    for _ in range(100):
+        one.drawn("a")
     assert not one.learner_is_behind({"a"}) and one.learner_is_behind({"b"})

@@ -9,8 +9,8 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -29,10 +29,20 @@ from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
 from rlcore_apex.learner_actor import ApexLearner
 from rlcore_apex.memory import ApexMemory
-from rlcore_apex.pace import SNAPSHOT, WEIGHTS, ApexPace
+from rlcore_apex.pace import ApexPace, Request
 from rlcore_apex.replay_actor import ReplayActor
 from rlcore_apex.snapshots import Snapshots
 from rlcore_apex.tally import Tally
+
+#: Samples on their way to each replay actor and before it: it has work while the driver looks after many others.
+STORES_AHEAD = 8
+
+
+class Origin(NamedTuple):
+    """The replay actor that a minibatch comes from: its place, and who filled that then."""
+
+    place: int
+    handle: Handle
 
 
 class Apex(TakesTurns):
@@ -73,10 +83,10 @@ class Apex(TakesTurns):
         self._replay: Crew = evaluators.others("replay actor", memories, Resources(), self._forget_memory)
         self._snapshots = Snapshots(runtime, self._replay)
         self.samples = evaluators.stream(config.samples_ahead)
-        self._stores: InFlight[int] = InFlight(runtime, self._replay, config.samples_ahead)
+        self._stores: InFlight[int] = InFlight(runtime, self._replay, STORES_AHEAD)
         self._draws: InFlight[str] = InFlight(runtime, self._replay, config.draws_ahead)
         # Two more: weights and a snapshot wait for no place in the queue.
-        self._learning: InFlight[tuple[int, Handle] | str] = InFlight(
+        self._learning: InFlight[Origin | Request] = InFlight(
             runtime, self._learner, config.learner_queue + 2
         )
         self._store_turns = itertools.cycle(range(config.replay_actors))
@@ -86,7 +96,7 @@ class Apex(TakesTurns):
         self._waiting: deque[Sample] = deque()
         self._drawn: deque[Arrival[str]] = deque()
         self._delays = [0] * evaluators.size
-        self._asked: set[str] = set()
+        self._asked: set[Request] = set()
         utilities = {name: own for name, spec in specs.items() if (own := spec.graph.exploration_utility) is not None}
         self._ladder = ExplorationLadder(evaluators, utilities, config.exploration)
 
@@ -106,7 +116,7 @@ class Apex(TakesTurns):
         self._draw()
         self._send_weights()
         if self._pace.snapshot_is_due or self._snapshots.gone:
-            self._ask_learner(SNAPSHOT, "snapshot")
+            self._ask_learner(Request.SNAPSHOT)
 
     @property
     def wants_samples(self) -> bool:
@@ -179,26 +189,30 @@ class Apex(TakesTurns):
         if drawn.value is LOST:
             self._pace.undrawn(drawn.note)
             return
-        origin = drawn.index, drawn.handle
+        origin = Origin(drawn.index, drawn.handle)
         self._learning.submit(0, origin, "learn", drawn.value, drawn.others[0], self._pace.env_steps, returns=2)
 
-    def _take_from_learner(self, done: Arrival[Any]) -> None:
+    def _take_from_learner(self, done: Arrival[Origin | Request]) -> None:
         """What the learner has done: priorities go back, weights out, and its state is kept."""
-        if isinstance(done.note, str):
+        if isinstance(done.note, Request):
             self._asked.discard(done.note)
-        if done.value is LOST:
-            self._tally.dropped(0 if isinstance(done.note, str) else self.config.minibatch_size)
-        elif done.note == SNAPSHOT:
-            self._snapshots.keep(done.others[0])
-        elif done.note == WEIGHTS:
-            self.evaluators.publish(done.others[0], done.value)
-            self._refresh()
+            if done.value is not LOST:
+                self._take_requested(done.note, done.value, done.others[0])
+        elif done.value is LOST:
+            self._tally.dropped(self.config.minibatch_size)
         else:
-            index, handle = done.note
-            if self._replay.members[index].handle is handle:
-                self._replay.tell_one(index, "take", done.others[0])
+            place, handle = done.note
+            if self._replay.members[place].handle is handle:
+                self._replay.tell_one(place, "take", done.others[0])
             self._pace.learnt()
             self._tally.learnt(done.value)
+
+    def _take_requested(self, request: Request, progress: Any, found: Ref) -> None:
+        if request is Request.SNAPSHOT:
+            self._snapshots.keep(found)
+        else:
+            self.evaluators.publish(found, progress)
+            self._refresh()
 
     def _send_weights(self) -> None:
         """New ones come from the learner, when somebody has sampled long enough with those it has.
@@ -206,10 +220,10 @@ class Apex(TakesTurns):
         Where there are none, what filters have seen is sent alone.
         """
         late = [index for index, delay in enumerate(self._delays) if delay >= self.config.max_weight_delay]
-        if not late or WEIGHTS in self._asked:
+        if not late or Request.WEIGHTS in self._asked:
             return
         if self._pace.has_new_weights:
-            self._ask_learner(WEIGHTS, "acting_weights")
+            self._ask_learner(Request.WEIGHTS)
             return
         for index in late:
             self.evaluators.refresh_filters(index)
@@ -221,11 +235,15 @@ class Apex(TakesTurns):
                 self.evaluators.refresh(index)
                 self._delays[index] = 0
 
-    def _ask_learner(self, what: str, method: str) -> None:
-        if what not in self._asked and self._learning.room(0):
-            self._asked.add(what)
-            self._learning.submit(0, what, method, returns=2)
-            self._pace.asked(what)
+    def _ask_learner(self, request: Request) -> None:
+        if request not in self._asked and self._learning.room(0):
+            self._asked.add(request)
+            self._learning.submit(0, request, request.value, returns=2)
+            self._pace.asked(request)
+
+    @property
+    def representative(self) -> Mapping[int, Collection[int]] | None:
+        return self._ladder.representative
 
     # -- losses
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,8 @@ class ExplorationLadder:
         self._utilities = utilities
         self._config = config
         self._rungs: NDArray[np.float64] | None = None
+        #: The slots of that third by evaluator; None where nobody explores by a number.
+        self.representative: Mapping[int, Collection[int]] | None = None
         evaluators.bring_up_with(self._calls)
 
     def put_up(self) -> None:
@@ -44,7 +46,7 @@ class ExplorationLadder:
         size, slots = self._evaluators.size, self._evaluators.slots()
         self._rungs = ladder(size * slots, self._config.base, self._config.exponent).reshape(size, slots)
         count = least_exploring(self._rungs.ravel()).reshape(size, slots)
-        self._evaluators.count_only({i: frozenset(np.flatnonzero(own).tolist()) for i, own in enumerate(count)})
+        self.representative = {i: frozenset(np.flatnonzero(own).tolist()) for i, own in enumerate(count)}
         for index, handle in self._evaluators.by_place.items():
             self._evaluators.expect([(handle, ref) for ref in self._calls(handle, index)])
 

@@ -3,97 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
 from typing import Any
 
 from rlcore_apex.config import ApexConfig
+from rlcore_replay import LearningPace
 
-#: What the learner is asked for beside updates.
-WEIGHTS, SNAPSHOT = "weights", "snapshot"
+
+class Request(Enum):
+    """What the learner is asked for beside updates, by the method that gives it."""
+
+    WEIGHTS = "acting_weights"
+    SNAPSHOT = "snapshot"
 
 
 class ApexPace:
     """The account of one run. With ``learnt_per_sampled`` neither side gets ahead by more than a learner's queue.
 
-    It is opened after ``learning_starts`` environment steps. Rows count as learnt from when they are drawn, so that no
-    more is under way than may be learnt.
+    Rows count as learnt from when they are drawn, so that no more is under way than may be learnt; the policy with the
+    fewest is next.
     """
 
     def __init__(self, policy_ids: Sequence[str], config: ApexConfig) -> None:
         self._config = config
-        #: Environment steps of the samples that were sent to replay, and how many there were when it began.
-        self.env_steps = self._began = 0
-        #: Rows drawn since then, by policy: the one with the fewest is next.
-        self.rows = dict.fromkeys(policy_ids, 0)
+        self._account = LearningPace(
+            policy_ids, config.learning_starts, config.learnt_per_sampled, config.minibatch_size
+        )
         self._updates = 0
         #: After how many updates the learner was last asked for what.
-        self._asked_at = {WEIGHTS: 0, SNAPSHOT: 0}
+        self._asked_at = {Request.WEIGHTS: 0, Request.SNAPSHOT: 0}
+
+    @property
+    def env_steps(self) -> int:
+        """Environment steps of the samples that were sent to replay."""
+        return self._account.env_steps
 
     def sampled(self, env_steps: int) -> None:
         """So many environment steps more are in replay."""
-        self.env_steps += env_steps
+        self._account.sampled(env_steps)
 
     def refill(self) -> None:
         """What was stored is gone: as many steps as at the beginning are sampled before it learns again."""
-        self._began = self.env_steps
-        self.rows = dict.fromkeys(self.rows, 0)
+        self._account.begin_again()
 
     def due(self, held: Mapping[str, int]) -> str | None:
         """Which policy a minibatch may be drawn of, from a memory that holds so many transitions of each."""
-        if self.env_steps - self._began < self._config.learning_starts:
-            return None
-        able = [policy_id for policy_id in self.rows if held.get(policy_id, 0) and self._owed(policy_id) >= 0.0]
-        return min(able, key=self.rows.__getitem__, default=None)
-
-    def _owed(self, policy_id: str) -> float:
-        """How many rows of the policy are due, less the minibatch that would be next."""
-        ratio = self._config.learnt_per_sampled
-        if ratio is None:
-            return 0.0
-        allowed = (self.env_steps - self._began - self._config.learning_starts) * ratio
-        return allowed - self.rows[policy_id] - self._config.minibatch_size
+        rows = self._account.learnt
+        able = [policy_id for policy_id in rows if held.get(policy_id, 0) and self._account.due(policy_id)]
+        return min(able, key=rows.__getitem__, default=None)
 
     def learner_is_behind(self, held: Collection[str]) -> bool:
         """Whether more is due than the learner has room for, of policies of which something is ``held``."""
-        queue = self._config.learner_queue * self._config.minibatch_size
-        return any(self._owed(policy_id) > queue for policy_id in held if policy_id in self.rows)
+        room = (self._config.learner_queue + 1) * self._config.minibatch_size
+        return any(self._account.owed(policy_id) > room for policy_id in self._account.learnt if policy_id in held)
 
     def drawn(self, policy_id: str) -> None:
         """A minibatch was asked for."""
-        self.rows[policy_id] += self._config.minibatch_size
+        self._account.learnt_from(policy_id, self._config.minibatch_size)
 
     def undrawn(self, policy_id: str) -> None:
         """It did not come."""
-        self.rows[policy_id] = max(0, self.rows[policy_id] - self._config.minibatch_size)
+        # After a refill it is not in the account any more.
+        self._account.learnt_from(policy_id, -min(self._config.minibatch_size, self._account.learnt[policy_id]))
 
     def learnt(self) -> None:
         """The learner has made an update."""
         self._updates += 1
 
-    def asked(self, what: str) -> None:
-        """The learner was asked for weights, or for a snapshot."""
-        self._asked_at[what] = self._updates
+    def asked(self, request: Request) -> None:
+        """The learner was asked for it."""
+        self._asked_at[request] = self._updates
 
     @property
     def has_new_weights(self) -> bool:
         """Whether the learner has made updates since it was last asked for weights."""
-        return self._updates > self._asked_at[WEIGHTS]
+        return self._updates > self._asked_at[Request.WEIGHTS]
 
     @property
     def snapshot_is_due(self) -> bool:
         """Whether enough updates have been made since the learner's state was last kept."""
-        return self._updates - self._asked_at[SNAPSHOT] >= self._config.snapshot_every
+        return self._updates - self._asked_at[Request.SNAPSHOT] >= self._config.snapshot_every
 
     def get_state(self, under_way: Sequence[str]) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on: minibatches that are ``under_way``, by policy, are drawn anew."""
-        rows = {
+        account = self._account.get_state()
+        account["learnt"] = {
             policy_id: max(0, rows - under_way.count(policy_id) * self._config.minibatch_size)
-            for policy_id, rows in self.rows.items()
+            for policy_id, rows in account["learnt"].items()
         }
-        return {"env_steps": self.env_steps, "began": self._began, "rows": rows, "updates": self._updates}
+        return {"account": account, "updates": self._updates}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from ``get_state``'s tree; weights are sent anew."""
-        self.env_steps, self._began = int(state["env_steps"]), int(state["began"])
-        self.rows |= {policy_id: int(rows) for policy_id, rows in state["rows"].items()}
+        self._account.set_state(state["account"])
         self._updates = int(state["updates"])
-        self._asked_at = {WEIGHTS: -1, SNAPSHOT: self._updates}
+        self._asked_at = {Request.WEIGHTS: -1, Request.SNAPSHOT: self._updates}

@@ -12,12 +12,13 @@ _ROUNDING = 1e-9
 class LearningPace:
     """Says for each policy how many minibatches are due.
 
-    ``learnt_per_sampled`` rows are learnt from for each environment step sampled after the first ``learning_starts``.
-    The account is kept from totals, so that it comes out even whatever the samples are cut into.
+    ``learnt_per_sampled`` rows are learnt from for each environment step sampled after the first ``learning_starts``;
+    where it is None, one minibatch after the other from there on. The account is kept from totals, so that it comes out
+    even whatever the samples are cut into.
     """
 
     def __init__(
-        self, policy_ids: Iterable[str], learning_starts: int, learnt_per_sampled: float, minibatch_size: int
+        self, policy_ids: Iterable[str], learning_starts: int, learnt_per_sampled: float | None, minibatch_size: int
     ) -> None:
         self._starts = learning_starts
         self._ratio = learnt_per_sampled
@@ -32,10 +33,19 @@ class LearningPace:
         self.env_steps += env_steps
 
     def due(self, policy_id: str) -> int:
-        """How many whole minibatches the policy is behind."""
-        counted = max(0, self.env_steps - self._opened - self._starts)
-        behind = counted * self._ratio * (1.0 + _ROUNDING) - self.learnt[policy_id]
+        """How many whole minibatches the policy is behind; where nothing states how many, one from the start on."""
+        if self._ratio is None:
+            return int(self.env_steps - self._opened >= self._starts)
+        behind = self._stated() * (1.0 + _ROUNDING) - self.learnt[policy_id]
         return max(0, int(behind // self._minibatch_size))
+
+    def owed(self, policy_id: str) -> float:
+        """By how many rows the policy is behind what is to be learnt from; 0 where that is not stated."""
+        return 0.0 if self._ratio is None else self._stated() - self.learnt[policy_id]
+
+    def _stated(self) -> float:
+        """How many rows are to be learnt from by now."""
+        return max(0, self.env_steps - self._opened - self._starts) * (self._ratio or 0.0)
 
     def learnt_from(self, policy_id: str, rows: int) -> None:
         """So many rows more."""

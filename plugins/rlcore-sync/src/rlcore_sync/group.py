@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlcore.collective import Collective, Seat
-from rlcore.crew import LOST, TRIES
+from rlcore.crew import LOST
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet, Round
 from rlcore.graph_spec import GraphSpec
 from rlcore.group_member import Broken
+from rlcore.places import TRIES
 from rlcore.runtime.base import Handle, Runtime
 from rlcore_sync.averages import Averages, Minibatch, Update
 
