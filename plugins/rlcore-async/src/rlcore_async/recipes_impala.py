@@ -10,8 +10,21 @@ class IMPALA(Algorithm):
 
     policy_graph = "impala"
     optimizer = "async_samples"
-    policy = {"learning_rate": 6e-4, "gamma": 0.99}
-    evaluators = {"envs": 8, "fragment": 20}
+    policy = {
+        "learning_rate": 1e-3,
+        "gamma": 0.99,
+        "vtrace_lambda": 0.95,
+        "normalize_advantages": True,
+        "update_rule": "rmsprop",
+    }
+    evaluators = {"envs": 8, "fragment": 16}
+    settings = {
+        "CartPole-v1": {
+            "policy": {"learning_rate": [[0, 2e-3], [100_000, 2e-4]], "gamma": 0.98},
+            "optimizers": {"async_samples": {"samples_ahead": 1, "learner_queue": 1}},
+            "evaluators": {"envs": 8, "fragment": 8},
+        },
+    }
 
 
 class APPO(Algorithm):
