@@ -151,6 +151,19 @@ def test_nothing_can_be_drawn_from_nothing() -> None:
             buffer.sample(1, generator())
 
 
+@settings(max_examples=30, deadline=None)
+@given(stored=st.integers(1, 300), parts=st.lists(st.integers(1, 40), min_size=1, max_size=6), seed=st.integers(0, 99))
+def test_several_minibatches_drawn_together_are_those_drawn_one_by_one(
+    stored: int, parts: list[int], seed: int
+) -> None:
+    buffer = filled(stored, capacity=300)
+    one, other = generator(seed), generator(seed)
+    together = buffer.sample(sum(parts), one)
+    apart = concat([buffer.sample(rows, other) for rows in parts])
+    assert equal(dict(together.rows), dict(apart.rows)) and equal(dict(together.cuts), dict(apart.cuts))
+    assert one.bit_generator.state == other.bit_generator.state
+
+
 def test_B036_two_buffers_share_nothing() -> None:
     one, other = ReplayBuffer(3, alpha=0.5), ReplayBuffer(5, alpha=0.7)
     one.add(pieces(3))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import inspect
 import math
 import subprocess
 import sys
@@ -272,6 +273,28 @@ def test_what_does_not_reach_the_recorder_is_not_replayed() -> None:
     assert replay is not None
     assert replay(torch.zeros(2))[0].tolist() == [5.0, 5.0]
     assert Recorder([x]).replay([result]) is None
+
+
+def test_views_of_inputs_are_made_once_and_follow_what_they_are_of() -> None:
+    weight, x = torch.ones(2, 3), torch.ones(4, 3)
+    with Recorder([weight, x]) as recorder:
+        transposed = x.t()
+        result = x.mm(weight.t()) + transposed.unbind(0)[0][:, None]
+    replay = recorder.replay([result, transposed])
+    assert replay is not None
+
+    def differs(*inputs: torch.Tensor) -> bool:
+        weight, x = inputs
+        found, transposed = replay(*inputs)
+        return not (torch.equal(found, x @ weight.t() + x[:, :1]) and torch.equal(transposed, x.t()))
+
+    assert not differs(weight, x)
+    weight.mul_(3.0)  # in place, as an optimizer does it
+    assert not differs(weight, x)
+    for _ in range(2):
+        assert not differs(torch.randn(2, 3), torch.randn(4, 3))
+    assert not differs(weight, torch.randn(4, 3))
+    assert all("torch.t(" not in line for line in inspect.getsource(replay._function).splitlines())
 
 
 def test_only_shapes_that_come_up_often_are_recorded(monkeypatch: pytest.MonkeyPatch) -> None:

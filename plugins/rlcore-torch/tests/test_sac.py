@@ -216,3 +216,19 @@ def test_two_devices_learn_as_one(build: Build, graph: Any) -> None:
             own.on_progress(Progress(env_steps=number, updates=number))
     for name, array in one.get_weights().items():
         np.testing.assert_allclose(array, two.get_weights()[name], rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("devices", [("cpu",), ("cpu", "cpu")], ids=len)
+@pytest.mark.parametrize("graph", [SAC, TD3])
+def test_minibatches_pinned_together_are_learnt_from_as_apart(build: Build, graph: Any, devices: Any) -> None:
+    together, apart = (
+        build(graph, CROOKED, observation_space=OBS, model=MODEL, devices=devices, tau=0.1) for _ in range(2)
+    )
+    batch = transitions(rows=12)
+    parts = [batch.take_pieces(range(first, first + 4)) for first in (0, 4, 8)]
+    for pinned, part in zip(together.pin_minibatches(batch, 3), parts, strict=True):
+        one, other = together.learn(pinned), apart.learn(apart.pin(part))
+        assert one.stats == other.stats and one.rows == other.rows == 4
+        np.testing.assert_array_equal(one.td_error, other.td_error)
+    for name, array in together.get_weights().items():
+        np.testing.assert_array_equal(array, apart.get_weights()[name])

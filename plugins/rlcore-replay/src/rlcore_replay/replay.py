@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlcore.batch import BATCH_INDEXES, MultiAgentBatch, SampleBatch
+from rlcore.batch import BATCH_INDEXES, SampleBatch
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.learner import Learner

@@ -22,7 +22,8 @@ import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from rlcore_torch.recording import Recorder, Replay
+    from rlcore_torch.recording import Recorder
+    from rlcore_torch.replays import Replay
 
 log = logging.getLogger("rlcore_torch")
 

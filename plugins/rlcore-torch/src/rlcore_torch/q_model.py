@@ -36,7 +36,8 @@ class QModel:
         noise: Tensor | None,
         prefix: str = "",
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Values ``[n, actions]``, or logits of distributions ``[n, actions, atoms]``, and the recurrent state after the last row of each piece.
+        """Values ``[n, actions]``, or logits of distributions ``[n, actions, atoms]``, and the recurrent state after
+        the last row of each piece.
 
         ``inputs`` have the columns of observations, their names after ``prefix``, packed where the network is
         recurrent (:mod:`rlcore_torch.sequences`); ``noise [noise_size]`` is on the weights where it is given.

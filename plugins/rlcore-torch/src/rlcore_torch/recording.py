@@ -26,9 +26,10 @@ from rlcore_torch.replays import Replay
 # Operators whose name in torch calls the same kernel with the same arguments, but sooner: an operator object finds its
 # way through Python at each call.
 _FUNCTIONS = (
-    "_log_softmax _log_softmax_backward_data abs add addcmul addmm argmax baddbmm bmm cat clamp clamp_max clamp_min dot "
-    "eq exp expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg ones_like relu scalar_tensor "
-    "scatter_add select sigmoid square stack sub sum t threshold_backward transpose unbind unsqueeze where zeros_like"
+    "_log_softmax _log_softmax_backward_data abs add addcmul addmm argmax baddbmm bmm cat clamp clamp_max "
+    "clamp_min dot eq exp expm1 gather ge gt le log_softmax logical_and lt maximum minimum mm mul ne neg "
+    "ones_like relu scalar_tensor scatter_add select sigmoid square stack sub sum t threshold_backward transpose "
+    "unbind unsqueeze where zeros_like"
 )
 _DIRECT = {
     f"aten::{name}": getattr(torch, name)

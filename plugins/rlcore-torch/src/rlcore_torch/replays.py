@@ -21,19 +21,18 @@ class Replay:
     def __init__(self, graph: Graph, views: Collection[Node], constants: Mapping[str, Tensor]) -> None:
         """``graph`` ends in a tuple of outputs; among its nodes are ``views`` of what they are computed from."""
         sources = _of_inputs(graph, views)
-        #: Views that something else is computed from, and their inputs.
+        # Views that something else is computed from, and their inputs.
         handed = {node: source for node, source in sources.items() if any(user not in sources for user in node.users)}
         inputs = [node for node in graph.nodes if node.op == "placeholder"]
-        self._views: list[Any] = []
         self._makers: list[_Maker] = []
-        order = list[Node]()
+        order: list[Node] = []
         for number, source in enumerate(inputs):
             own = [node for node, of in handed.items() if of is source]
             if own:
                 chain = [node for node, of in sources.items() if of is source]
                 self._makers.append(_Maker(number, slice(len(order), len(order) + len(own)), source, chain, own))
                 order += own
-        self._views = [None] * len(order)
+        self._views: list[Any] = [None] * len(order)
         kept = [node for node in graph.nodes if node.op == "get_attr"]
         self._constants = [constants[str(node.target)] for node in kept]
         rest = [node for node in graph.nodes if node not in sources and node.op not in ("placeholder", "get_attr")]
@@ -62,7 +61,7 @@ def _of_inputs(graph: Graph, views: Collection[Node]) -> dict[Node, Node]:
     """The nodes that are views of inputs, or of views of them, and of which."""
     sources: dict[Node, Node] = {}
     for node in graph.nodes:
-        if node in views:
+        if node in views and len(node.all_input_nodes) == 1:
             (of,) = node.all_input_nodes
             source = of if of.op == "placeholder" else sources.get(of)
             if source is not None:

@@ -62,7 +62,7 @@ class RowSamples(Samples):
     def split(self, rows: int) -> list[OnOneDevice]:
         """Views of so many rows each, one behind the other, of samples that are on one device."""
         (columns,) = self.columns
-        parts = zip(*(column.split(rows) for column in columns.values()), strict=True)
+        parts = zip(*(torch.split(column, rows) for column in columns.values()), strict=True)
         return [OnOneDevice(dict(zip(columns, own, strict=True))) for own in parts]
 
 
