@@ -10,8 +10,8 @@ class PG(Algorithm):
 
     policy_graph = "pg"
     optimizer = "multi_gpu"
-    policy = {"learning_rate": 4e-3, "gamma": 0.99}
-    evaluators = {"envs": 1, "episodes": 8}
+    policy = {"learning_rate": [[0, 4.5e-3], [80_000, 2e-3]], "gamma": 0.99}
+    evaluators = {"envs": 1, "episodes": 4}
 
 
 class A2C(Algorithm):
