@@ -124,9 +124,10 @@ class InFlight(Generic[Note]):
                     arrivals += self._drop(member)
                 else:
                     arrivals.append(self._take(member, outcome[-1]))
-        for member in self._crew.members:
-            calls = self._calls[member.index]
-            if calls and self._crew.is_late(member, calls[0].since):
+        oldest = self._oldest()
+        self._crew.listen({member: call.results[0] for member, call in oldest.items()})
+        for member, call in oldest.items():
+            if self._crew.is_late(member, call.since):
                 self._crew.replace_late(member)
                 arrivals += self._drop(member)
         self._crew.tell_of_vacancies()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rlcore.errors import EnvError, MachineLost, UserError, WorkerLost
 from rlcore.members import STARTING_S, Member, Patience, Watch
@@ -113,6 +113,10 @@ class Places:
             return False
         self._listen([member])
         return self._runtime.now() >= self.due_by(member, since)
+
+    def listen(self, awaited: Mapping[Member, Ref]) -> None:
+        """Looks what they have done that comes before what is awaited of them, where that is anything."""
+        self._listen([member for member, ref in awaited.items() if member.line and member.line[0] is not ref])
 
     def _listen(self, members: Sequence[Member]) -> None:
         """Looks what they have done of what they were sent; time counts from now on where that is something."""

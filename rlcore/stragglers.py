@@ -176,6 +176,7 @@ class StragglerCrew(Crew):
         return [self._members[i] for i, asked in self._asked.items() if not _among(asked.results[0], pending)]
 
     def _replace_hanging(self) -> None:
+        self.listen({self._members[index]: asked.results[0] for index, asked in self._asked.items()})
         for index, asked in list(self._asked.items()):
             if self.is_late(self._members[index], asked.since):
                 self.replace_late(self._members[index])
