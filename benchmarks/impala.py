@@ -35,7 +35,13 @@ def impala(seconds: float, settings: dict[str, Any]) -> dict[str, float]:
         "env": ENV_ID,
         "model": {"hidden": list(HIDDEN), "activation": "tanh"},
         "evaluators": {"count": RUNNERS, "envs": settings["envs"], "fragment": settings["fragment"]},
-        "optimizer": {"name": "async_samples", "rounds": 32, "epochs": settings["epochs"]},
+        "optimizer": {
+            "name": "async_samples",
+            "rounds": 32,
+            "epochs": settings["epochs"],
+            "samples_ahead": 2,
+            "learner_queue": 4,
+        },
         "runtime": {"name": "ray", "cpus": RUNNERS},
         "seed": 1,
     }
@@ -47,7 +53,7 @@ def impala(seconds: float, settings: dict[str, Any]) -> dict[str, float]:
         while (spent := time.perf_counter() - started) < seconds:
             row = trainer.step()
             learnt, waited = learnt + row["learn_s"], waited + row["learner_wait_s"]
-            staleness.append(row["default/staleness_mean"])
+            staleness.append(row["staleness_mean"])
     return {
         "steps_per_s": (row["env_steps"] - begun) / spent,
         "blocked": waited / (learnt + waited),

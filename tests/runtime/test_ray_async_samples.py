@@ -72,7 +72,7 @@ def test_whoever_is_killed_is_replaced_and_training_goes_on(trainer: Trainer, lo
     assert row["updates"] > before["updates"] + 80
     # Evaluators go on with new weights.
     assert trainer.evaluators.version > 20
-    assert row["default/staleness_max"] >= row["default/staleness_mean"] >= 0.0
+    assert row["staleness_max"] >= row["staleness_mean"] >= 0.0
 
 
 def test_a_run_goes_on_from_its_checkpoint(trainer: Trainer, tmp_path: Any) -> None:
