@@ -4,9 +4,9 @@
 
 Measured are, in processor time of one thread: a task (a sample and its gradients), the update in the driver, an update
 of the whole in shards, taking over weights, and what the driver's program does for a gradient; and on Ray a small
-message and bytes. Everyone has a processor and a link of its own in the simulation. The table and a picture beside figure 5(a) of the
-RLlib paper (2018), A3C on Atari, go to the folder: its workers' pace with a network of the size that it used, and two
-networks on CartPole here. With ``--costs`` nothing is measured.
+message and bytes. Everyone has a processor and a link of its own in the simulation. The table and a picture beside
+figure 5(a) of the RLlib paper (2018), A3C on Atari, go to the folder: its workers' pace with a network of the size that
+it used, and two networks on CartPole here. With ``--costs`` nothing is measured.
 """
 
 from __future__ import annotations
