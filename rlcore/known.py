@@ -28,12 +28,12 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "rlcore-tf": {"policy_graph": ("tf.pg",)},
         "rlcore-gym": {"env": ("gym",)},
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
+        "rlcore-replay": {"optimizer": ("replay",), "algorithm": ("dqn", "rainbow", "ddpg", "td3", "sac")},
+        "rlcore-apex": {"optimizer": ("apex",), "algorithm": ("apex_dqn", "apex_ddpg")},
         "rlcore-async": {
             "optimizer": ("async_gradients", "sharded_ps", "async_samples"),
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
         },
-        "rlcore-replay": {"optimizer": ("replay",), "algorithm": ("dqn", "rainbow", "ddpg", "td3", "sac")},
-        "rlcore-apex": {"optimizer": ("apex",), "algorithm": ("apex_dqn", "apex_ddpg")},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )

@@ -151,12 +151,19 @@ class Places:
         self._runtime.kill(member.handle)
         member.begin_anew(self._runtime.spawn(member.build, self._resources))
         member.vacant = True
+        if self._nobody_since is None and not self._present():
+            self._nobody_since = self._runtime.now()
+
+    def _note_vacant(self, member: Member) -> None:
+        member.vacant = True
+        if self._nobody_since is None and not self._present():
+            self._nobody_since = self._runtime.now()
 
     def fill(self) -> None:
         """Those that have found room take part from now on."""
         for member in self._members:
             if member.vacant and not self._lacks_room(member):
-                member.vacant = False
+                member.vacant, self._nobody_since = False, None
                 self._bring(member)
         self.tell_of_vacancies()
 
@@ -180,11 +187,7 @@ class Places:
 
     def check_vacancies(self) -> None:
         """``UserError`` where all places have been vacant for too long."""
-        if self._present():
-            self._nobody_since = None
-        elif self._nobody_since is None:
-            self._nobody_since = self._runtime.now()
-        elif self._runtime.now() >= self.end_of_patience():
+        if self._runtime.now() >= self.end_of_patience():
             raise self._no_room()
 
     def tell_of_vacancies(self) -> None:
@@ -230,7 +233,7 @@ class Places:
         member.begin_anew(self._runtime.spawn(member.build, self._resources))
         if holds_up and len(self._present()) > 1:
             # Another machine, and no sample since: the others do not wait for it again.
-            member.vacant = True
+            self._note_vacant(member)
         else:
             self._bring(member)
 

@@ -100,7 +100,8 @@ class Training:
         self.optimizer.samples.arrived = noting
 
     def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
-        """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
+        """So many steps, or fewer: a worker that fails again and again ends the run, rightly; so does the loss of the
+        learner and of everyone who held its state."""
         for _ in range(steps):
             try:
                 result = self.optimizer.step()
@@ -111,6 +112,9 @@ class Training:
                     return
                 assert any("was replaced after this" in note for note in getattr(error, "__notes__", [])), repr(error)
                 assert max(self.losses.count(place) for place in set(self.losses)) >= TRIES - 1
+                return
+            except RlcoreError as error:
+                assert "go on from a checkpoint" in str(error) and self.optimizer._snapshots.gone, repr(error)
                 return
             yield result
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from support import simulated as sim
 
-from rlcore.crew import TRIES
+from rlcore.places import TRIES
 from rlcore.errors import WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S

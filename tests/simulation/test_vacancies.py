@@ -41,7 +41,7 @@ class Run:
             "name": "sim",
             "cpus": count,
             "machines": [{"cpus": on_it, "away": [{"since": since, "until": until} for since, until in away]}],
-            "costs": {"sample_counted": 10.0, "start": starts_in_s},
+            "costs": {"sample_counted": 10.0, "sample_products": 10.0, "start": starts_in_s},
             "max_seconds": 1e6,
         }
         evaluators = {"count": count, "room_timeout_s": ROOM_S, **changes.pop("evaluators", {})}
@@ -126,8 +126,14 @@ def test_a_run_waits_where_all_machines_are_away(rule: dict[str, float], optimiz
     run.trainer.close()
 
 
-def test_a_run_does_not_wait_for_ever() -> None:
-    run = Run((25.0, None), on_it=2)
+@pytest.mark.parametrize("since", [0.0, 25.0])
+@pytest.mark.parametrize("optimizer", [*OPTIMIZERS, "async_gradients"])
+def test_a_run_does_not_wait_for_ever(optimizer: str, since: float) -> None:
+    if optimizer not in OPTIMIZERS:
+        pytest.importorskip("rlcore_async")
+    run = Run((since, None), on_it=2, **{"optimizer.name": optimizer})
+    # Whoever asks in between finds the places vacant, too.
+    run.trainer.evaluators.get_state()
     with pytest.raises(UserError) as caught:
         run.steps(8)
     assert str(caught.value) == (

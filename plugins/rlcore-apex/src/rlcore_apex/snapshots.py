@@ -19,6 +19,8 @@ class Snapshots:
         self._replay = replay
         self.calls: InFlight[None] = InFlight(runtime, replay, 1)
         self._last: Ref | None = None
+        #: The driver's own, from before anything was kept.
+        self._first: Ref | None = None
         #: By place, the replay actor that was last known to have one.
         self._holders: dict[int, Handle] = {}
         #: The learner that was last to go on from one, whether it has, and from where else it may.
@@ -48,17 +50,19 @@ class Snapshots:
 
     def begin_with(self, state: Ref) -> None:
         """The driver's own: what a run goes on from that was saved."""
-        self._last, self._resumed = state, None
+        self._first, self._last, self._resumed = state, None, None
         self._holders.clear()
         self.calls.forget()
 
     def resume(self, learner: Handle) -> list[Ref]:
-        """Has a new learner go on from it; from the beginning, where nothing has been kept so far."""
+        """Has a new learner go on from it; from the beginning, where nobody has kept anything so far."""
         there = self._replay.by_place
         holders = [handle for index, handle in self._holders.items() if there.get(index) is handle]
         self._learner, self._sources = learner, [holder.submit("kept") for holder in holders]
         if self._last is not None:
             self._sources.append(self._last)
+        if self._first is not None and not self._holders:
+            self._sources.append(self._first)
         return self._from_the_next() if self._sources else []
 
     def _from_the_next(self) -> list[Ref]:
@@ -72,11 +76,12 @@ class Snapshots:
         try:
             self._runtime.get(resumed)
         except ValueLost as error:
-            if not self._sources:
+            if self._sources:
+                self._from_the_next()
+            elif self._holders:
                 raise RlcoreError(
                     "the learner was lost, and its state with the machines of all who held it: go on from a checkpoint"
                 ) from error
-            self._from_the_next()
         except WorkerLost:
             # The learner itself, and whoever takes its place will resume anew.
             self._sources = []
