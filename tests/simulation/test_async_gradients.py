@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from support import simulated as sim
 
-from rlcore.places import TRIES
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 from support import simulated as sim
 
-from rlcore.places import TRIES
 from rlcore.errors import WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
+from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Runtime

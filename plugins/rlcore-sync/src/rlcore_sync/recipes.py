@@ -10,7 +10,7 @@ class PG(Algorithm):
 
     policy_graph = "pg"
     optimizer = "multi_gpu"
-    policy = {"learning_rate": [[0, 4.5e-3], [80_000, 2e-3]], "gamma": 0.99}
+    policy = {"learning_rate": 3e-3, "gamma": 0.99}
     evaluators = {"envs": 1, "episodes": 4}
 
 
