@@ -90,9 +90,10 @@ class Places:
 
     def heard(self, member: Member, ref: Ref) -> None:
         """The call that has given ``ref`` is over, and all before it: time counts anew for those after it."""
-        while member.line:
-            if member.line.popleft() is ref:
-                break
+        # It is not among them where one that came after it was heard of first.
+        if any(one is ref for one in member.line):
+            while member.line.popleft() is not ref:
+                pass
         member.heard_at = self._runtime.now()
 
     def _limit(self, member: Member, lacks_room: bool) -> float:

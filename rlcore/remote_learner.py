@@ -192,5 +192,8 @@ class RemoteLearner(Generic[Note]):
         self._asked.clear()
         self._updates = int(state["updates"])
         self._asked_at = {"acting_weights": -1, "snapshot": self._updates}
+        # What evaluators have is of another run, whatever its version.
+        self._sent = [-1] * len(self._sent)
+        self._delays = [0] * len(self._delays)
         self._snapshot = self._runtime.put(state["learner"])
         self.crew.ask("set_state", self._snapshot)

@@ -130,7 +130,8 @@ class SampleSource:
                 f"an optimizer left {UNREAD_LIMIT} samples of each evaluator unread while another went on sampling"
             )
         waiting = Counter(sample.index for sample in unread)
-        lacking = [self.in_flight.room(i) - MOST_AHEAD + ahead - waiting[i] for i in range(self.size)]
+        rooms = [self.in_flight.room(i) for i in range(self.size)]
+        lacking = [min(room, room - MOST_AHEAD + ahead - waiting[i]) for i, room in enumerate(rooms)]
         for turn in range(ahead):
             for index, samples in enumerate(lacking):
                 if samples > turn:

@@ -79,15 +79,15 @@ def step_in_turns(optimizers: Sequence[TakesTurns], runtime: Runtime) -> list[St
         if all(optimizer.wants_samples and not optimizer.samples.full for optimizer in optimizers):
             for optimizer in optimizers:
                 optimizer.samples.ask()
-        _wait_for([one for optimizer in optimizers for one in optimizer.awaited()], runtime)
+        wait_for_any([one for optimizer in optimizers for one in optimizer.awaited()], runtime)
         for optimizer in optimizers:
             optimizer.take_in()
     seconds = runtime.now() - started
     return [optimizer.result(seconds) for optimizer in optimizers]
 
 
-def _wait_for(awaited: Sequence[Awaited], runtime: Runtime) -> None:
-    """Until something has come, or somebody's time is over."""
+def wait_for_any(awaited: Sequence[Awaited], runtime: Runtime) -> None:
+    """Waits until something has come of any of them, or somebody's time is over."""
     patience = min(one.patience() for one in awaited)
     refs = [ref for one in awaited for ref in one.next]
     runtime.wait(refs, 1, None if patience == float("inf") else patience)

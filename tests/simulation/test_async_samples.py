@@ -279,10 +279,11 @@ def test_a_machine_that_goes_with_old_samples_does_not_stop_training() -> None:
     assert len(results) == 12 and results[-1].updates > 0
 
 
+@pytest.mark.parametrize("batch_size", [1, 3 * ROWS])
 @pytest.mark.parametrize("bound", [0, 1, 3])
-def test_B144_no_sample_that_is_learnt_from_is_staler_than_the_bound(bound: int) -> None:
+def test_B144_no_sample_that_is_learnt_from_is_staler_than_the_bound(bound: int, batch_size: int) -> None:
     slow = sim.delays(2)
-    one = Training(SimRuntime(slow), timeout_s=1e6, max_staleness=bound)
+    one = Training(SimRuntime(slow), timeout_s=1e6, max_staleness=bound, batch_size=batch_size)
     results = list(one.run(8))
     assert max(stats["staleness_max"] for result in results for stats in result.stats.values()) <= bound
     free = Training(SimRuntime(slow), timeout_s=1e6)

@@ -182,3 +182,12 @@ def test_who_waited_for_room_does_nothing_that_it_was_sent_before_it_is_brought_
         if 1 in found:
             break
     assert found[1][0] == "brought up" and "long ago" not in found[1]
+
+
+def test_what_is_heard_out_of_order_leaves_the_line_as_it_is() -> None:
+    one = Simulated()
+    (member,) = one.crew.members
+    first, second, third = (one.crew.send(member, "work", (), 1)[0] for _ in range(3))
+    one.crew.heard(member, second)
+    one.crew.heard(member, first)
+    assert list(member.line) == [third]

@@ -9,6 +9,7 @@ from rlcore.errors import WorkerLost
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import StepResult
 from rlcore.sample_stream import Sample
+from rlcore.stepping import wait_for_any
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import Gradients
 from rlcore_async.shard_layout import WholeWeights
@@ -27,7 +28,7 @@ class AsyncGradients(GradientOptimizer):
         started = self.runtime.now()
         while self._unfinished():
             self._tasks.ask()
-            self.runtime.wait(self._tasks.next, 1, self._tasks.patience())
+            wait_for_any([self._tasks], self.runtime)
             for sample in self._tasks.arrived(self.evaluators.size):
                 if self._accept(sample):
                     self._apply(sample)

@@ -19,6 +19,7 @@ from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.remote_learner import RemoteLearner
 from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
+from rlcore.stepping import wait_for_any
 from rlcore_async.aggregation import Aggregation, Batch
 from rlcore_async.batches_learner import BatchesLearner
 from rlcore_async.old_samples import OldSamples
@@ -69,7 +70,7 @@ class AsyncSamples(PolicyOptimizer):
             while self._has_room() and (batch := self._next_batch()) is not None:
                 self._aggregation.put(batch)
             for lost in self._aggregation.take_in():
-                self._tally.took(len(lost.new), lost.env_steps)
+                self._took(len(lost.new), lost.env_steps)
                 self._give_up(lost)
             while self._aggregation.ready and self._learner.room:
                 self._learn_from(self._aggregation.ready.popleft())
@@ -109,10 +110,11 @@ class AsyncSamples(PolicyOptimizer):
 
     def _next_batch(self) -> Batch | None:
         """Those that have waited longest, but what is too old; None where there are not enough."""
-        bound = self.config.max_staleness
-        while bound is not None and self._waiting and self._staleness(self._waiting[0]) > bound:
-            sample = self._waiting.popleft()
-            self._tally.took(1, sample.info.env_steps)
+        too_old = [one for one in self._waiting if self._is_too_old(one)]
+        if too_old:
+            self._waiting = deque(one for one in self._waiting if not self._is_too_old(one))
+        for sample in too_old:
+            self._took(1, sample.info.env_steps)
             self._tally.dropped(self._rows(sample))
         env_steps, new = 0, []
         for sample in self._waiting:
@@ -124,9 +126,13 @@ class AsyncSamples(PolicyOptimizer):
                 return Batch(new, self._old.beside(new), list(map(self._staleness, new)))
         return None
 
+    def _took(self, samples: int, env_steps: int) -> None:
+        """So many are learnt from, or dropped: schedules go by both."""
+        self._env_steps += env_steps
+        self._tally.took(samples, env_steps)
+
     def _learn_from(self, batch: Batch) -> None:
-        self._env_steps += batch.env_steps
-        self._tally.took(len(batch.new), batch.env_steps)
+        self._took(len(batch.new), batch.env_steps)
         self._learner.submit(batch, "learn", self._env_steps, *batch.refs)
 
     def _give_up(self, batch: Batch) -> None:
@@ -139,13 +145,15 @@ class AsyncSamples(PolicyOptimizer):
         own = (self._aggregation, self._learner)
         # Samples that there is no room for are nothing to wait for.
         pending = (self._samples, *own) if self._most_samples() else own
-        patience = min(one.patience() for one in pending)
-        refs = [ref for one in pending for ref in one.next]
-        self.runtime.wait(refs, 1, None if patience == float("inf") else patience)
+        wait_for_any(pending, self.runtime)
 
     def _staleness(self, sample: Sample) -> int:
         """How many versions of the weights have followed those that acted."""
         return self.evaluators.version - sample.info.version
+
+    def _is_too_old(self, sample: Sample) -> bool:
+        bound = self.config.max_staleness
+        return bound is not None and self._staleness(sample) > bound
 
     def _rows(self, sample: Sample) -> int:
         return sum(sample.info.rows.get(policy_id, 0) for policy_id in self.trains)

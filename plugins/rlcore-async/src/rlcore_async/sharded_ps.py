@@ -16,6 +16,7 @@ from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
+from rlcore.stepping import wait_for_any
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
 from rlcore_async.gradients_config import ShardedPSConfig
@@ -107,8 +108,7 @@ class ShardedPS(GradientOptimizer):
 
     def _wait(self) -> None:
         """Until a sample has come, or there is room for it, or somebody's time is over."""
-        waiting = self._tasks if self._room() else self._pushes
-        self.runtime.wait(waiting.next, 1, min(waiting.patience(), self._pushes.patience()))
+        wait_for_any([self._tasks, self._pushes] if self._room() else [self._pushes], self.runtime)
 
     # -- losses and state
 
