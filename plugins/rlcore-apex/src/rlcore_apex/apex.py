@@ -249,6 +249,7 @@ class Apex(TakesTurns):
 
     def _resume_learner(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """A learner that takes the place of another goes on from what was kept last."""
+        self._pace.weights_lost()
         return self._snapshots.resume(handle)
 
     def _forget_memory(self, handle: Handle, index: int, life: int) -> list[Ref]:

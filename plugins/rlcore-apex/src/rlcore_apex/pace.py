@@ -74,6 +74,10 @@ class ApexPace:
         """The learner was asked for it."""
         self._asked_at[request] = self._updates
 
+    def weights_lost(self) -> None:
+        """Those that were sent last may be nowhere any more: they are asked for anew."""
+        self._asked_at[Request.WEIGHTS] = -1
+
     @property
     def has_new_weights(self) -> bool:
         """Whether the learner has made updates since it was last asked for weights."""

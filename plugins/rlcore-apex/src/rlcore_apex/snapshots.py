@@ -21,7 +21,7 @@ class Snapshots:
         self._last: Ref | None = None
         #: The driver's own, from before anything was kept.
         self._first: Ref | None = None
-        #: By place, the replay actor that was last known to have one.
+        #: By place, the replay actor that was last known to have one; the newest last.
         self._holders: dict[int, Handle] = {}
         #: The learner that was last to go on from one, whether it has, and from where else it may.
         self._learner: Handle | None = None
@@ -44,6 +44,7 @@ class Snapshots:
         """Notes who has got it. ``RlcoreError`` where a new learner was to go on from one that is nowhere any more."""
         for kept in self.calls.arrived():
             if kept.value is not LOST:
+                self._holders.pop(kept.index, None)
                 self._holders[kept.index] = kept.handle
         if self._resumed is not None and self._runtime.wait([self._resumed], 1, 0.0)[0]:
             self._check(self._resumed)
@@ -57,7 +58,8 @@ class Snapshots:
     def resume(self, learner: Handle) -> list[Ref]:
         """Has a new learner go on from it; from the beginning, where nobody has kept anything so far."""
         there = self._replay.by_place
-        holders = [handle for index, handle in self._holders.items() if there.get(index) is handle]
+        newest = reversed(self._holders.items())
+        holders = [handle for index, handle in newest if there.get(index) is handle]
         self._learner, self._sources = learner, [holder.submit("kept") for holder in holders]
         if self._last is not None:
             self._sources.append(self._last)
