@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.graph_spec import GraphSpec
 from rlcore.learner import Learner
-from rlcore_sync.minibatches import shuffled
+from rlcore.minibatches import shuffled
 from rlcore_torch import PPO
 
 OBSERVATIONS, ACTIONS, HIDDEN = 376, 17, 256
