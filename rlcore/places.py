@@ -151,9 +151,7 @@ class Places:
         assert member.build is not None, "who is in the driver's process lacks no room"
         self._runtime.kill(member.handle)
         member.begin_anew(self._runtime.spawn(member.build, self._resources))
-        member.vacant = True
-        if self._nobody_since is None and not self._present():
-            self._nobody_since = self._runtime.now()
+        self._note_vacant(member)
 
     def _note_vacant(self, member: Member) -> None:
         member.vacant = True

@@ -25,7 +25,7 @@ class ApexDQN(Algorithm):
         "CartPole-v1": {
             "policy": {
                 "learning_rate": [[0, 2.3e-3], [80_000, 1e-4], [95_000, 1e-5]],
-                # Values of two actions that hardly differ: with it the policy is lost again now and then.
+                # Runs with it ended below 475 more often than runs without.
                 "dueling": False,
                 "tau": 0.01,
             },
