@@ -8,7 +8,7 @@ from rlcore_apex.learner_actor import Learnt
 
 class Tally:
     """Counts of one step. Beside each policy's own statistics stand how stale the samples were, in versions of the
-    weights; beside the usual timers the seconds for which the learner had nothing to do."""
+    weights; beside the usual timers the seconds that lie between the updates of the learner."""
 
     def __init__(self) -> None:
         self._stats = MeanStats()
