@@ -139,7 +139,7 @@ class ColumnarSampler:
 
     def _open(self, step: StepBatch) -> None:
         self._step = step
-        if step.first.any():
+        if np.count_nonzero(step.first):
             self.t[step.first] = 0
             self._reset_state(step.first)
 

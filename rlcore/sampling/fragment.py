@@ -96,7 +96,7 @@ class ColumnarFragment:
         table.make_room(time)
         table.put_nested(OBS, time, step.obs)
         moved = np.array(step.needs_action)
-        everyone = bool(moved.all())
+        everyone = np.count_nonzero(moved) == len(moved)
         self._mark_live(moved, everyone)
         before = sampler.state
         if everyone or moved.any():
@@ -110,9 +110,9 @@ class ColumnarFragment:
         table.put(TERMINATED, time, step.terminated)
         table.put(TRUNCATED, time, step.truncated)
         ended = step.terminated | step.truncated
-        if ended.any():
+        if np.count_nonzero(ended):
             self._end(np.flatnonzero(ended), step)
-        if step.first.any():
+        if np.count_nonzero(step.first):
             for slot in np.flatnonzero(step.first & ~ended & moved).tolist():
                 self._break_off(slot, before)
         sampler.receive(step)

@@ -62,7 +62,7 @@ class RowSamples(Samples):
     def split(self, rows: int) -> list[OnOneDevice]:
         """Views of so many rows each, one behind the other, of samples that are on one device."""
         (columns,) = self.columns
-        parts = zip(*(torch.split(column, rows) for column in columns.values()), strict=True)
+        parts = zip(*(column.unflatten(0, (-1, rows)).unbind() for column in columns.values()), strict=True)
         return [OnOneDevice(dict(zip(columns, own, strict=True))) for own in parts]
 
 
@@ -70,7 +70,8 @@ class OnOneDevice(Samples):
     """Rows that are on their device already."""
 
     def __init__(self, columns: Minibatch) -> None:
-        super().__init__(len(next(iter(columns.values()))), [next(iter(columns.values())).device])
+        one = next(iter(columns.values()))
+        super().__init__(one.shape[0], [one.device])
         self.columns = [columns]
 
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
