@@ -166,6 +166,66 @@ def test_B082_targets_are_updated_alike_with_another_number_of_environments(buil
     assert two.get_weights()["target_q.out.weight"].tolist() == [[1.0, 2.0]]
 
 
+def many(rows: int) -> SampleBatch:
+    """Transitions with random numbers in them."""
+    rng = np.random.default_rng(1)
+    columns: dict[str, Any] = {
+        "obs": rng.standard_normal((rows, 4)).astype(np.float32),
+        "actions": rng.integers(3, size=rows),
+        "rewards": rng.standard_normal(rows).astype(np.float32),
+        "discounts": np.full(rows, 0.9, np.float32),
+        "steps": np.ones(rows, np.int32),
+    }
+    cuts = {"start": np.arange(rows), "length": np.ones(rows, np.int64)}
+    return SampleBatch(columns, {**cuts, "last_obs": rng.standard_normal((rows, 4)).astype(np.float32)})
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"double": False},
+        {"dueling": True},
+        {"distribution": {"low": -5, "high": 5, "atoms": 7}},
+        {"noisy": 0.5},
+        {"tau": 0.1},
+    ],
+    ids=str,
+)
+def test_minibatches_pinned_together_are_learnt_from_as_apart(build: Build, settings: dict[str, Any]) -> None:
+    together, apart = (build(DQN, **settings) for _ in range(2))
+    batch = many(24)
+    parts = [batch.take_pieces(range(first, first + 8)) for first in (0, 8, 16)]
+    for pinned, part in zip(together.pin_minibatches(batch, 3), parts, strict=True):
+        one, other = together.learn(pinned), apart.learn(apart.pin(part))
+        assert one.stats == pytest.approx(other.stats, rel=1e-5, abs=1e-6) and one.rows == other.rows == 8
+        np.testing.assert_allclose(one.td_error, other.td_error, rtol=1e-5, atol=1e-6)
+    for name, array in together.get_weights().items():
+        np.testing.assert_allclose(array, apart.get_weights()[name], rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("change", ["update_target", "progress", "weights", "state"])
+def test_targets_that_change_after_minibatches_were_pinned_count(build: Build, change: str) -> None:
+    one, other = (build(DQN, target_update_every=10) for _ in range(2))
+    for _ in range(3):
+        one.learn(many(8))
+        other.learn(many(8))
+    pinned = one.pin_minibatches(many(16), 2)
+    fresh = build(DQN, seed=1, target_update_every=10)
+    for own in (one, other):
+        if change == "update_target":
+            own.utilities()["update_target"]()
+        elif change == "progress":
+            own.on_progress(Progress(env_steps=10, updates=3))
+        elif change == "weights":
+            own.set_weights(fresh.get_weights())
+        else:
+            own.set_state(fresh.get_state())
+    parts = [many(16).take_pieces(range(first, first + 8)) for first in (0, 8)]
+    for together, part in zip(pinned, parts, strict=True):
+        np.testing.assert_array_equal(one.learn(together).td_error, other.learn(part).td_error)
+
+
 def test_soft_targets_move_at_every_update(build: Build) -> None:
     own = linear(build, tau=0.5)
     own.on_progress(Progress(env_steps=5000))

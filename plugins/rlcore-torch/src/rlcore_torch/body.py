@@ -9,13 +9,13 @@ import gymnasium
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn import functional
 
 from rlcore.acting import FlatObs, ModelConfig, layer_names
 from rlcore.acting.body import Body, encoder_name
 from rlcore.acting.scaling import scales
 from rlcore.batch import OBS
 from rlcore.columns import Columns, column_name
+from rlcore_torch.dense import dense
 from rlcore_torch.image_encoders import EncodedImage
 from rlcore_torch.parameters import Leaf
 
@@ -77,7 +77,7 @@ class TorchBody:
 
 def linear(weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:
     """The dense layer ``name``."""
-    return functional.linear(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
+    return dense(x, weights[f"{name}.weight"], weights[f"{name}.bias"])
 
 
 def lstm(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
@@ -16,6 +17,9 @@ from rlcore.acting.critic_architecture import CriticArchitecture
 from rlcore.batch import OBS
 from rlcore_torch.body import TorchBody, leaf_of, linear
 from rlcore_torch.parameters import Leaf
+
+#: Weights of a layer from which on critics are computed one after the other.
+WIDE = 1 << 15
 
 
 class Critics(ABC):
@@ -70,7 +74,7 @@ class StackedCritics(Critics):
 
 
 class SeparateCritics(Critics):
-    """Networks with encoders, one after the other."""
+    """Networks with encoders or wide layers, one after the other."""
 
     def __init__(
         self, observation_space: gymnasium.Space[object], model: ModelConfig, architecture: CriticArchitecture
@@ -101,7 +105,7 @@ class PolicyAndCritics:
         self.body = TorchBody(observation_space, model, architecture)
         self.critics: Critics = (
             SeparateCritics(observation_space, model, architecture)
-            if architecture.encoders
+            if architecture.encoders or _is_wide(architecture)
             else StackedCritics(architecture)
         )
         self.policy_layout = [leaf_of(name, shape) for name, shape in architecture.policy_shapes().items()]
@@ -112,6 +116,12 @@ class PolicyAndCritics:
         """The outputs of the last layer, ``[n, outputs]``."""
         layer, network = functools.partial(linear, weights), prefix + POLICY
         return layer(f"{network}.out", self.body(weights, network, read, layer))
+
+
+def _is_wide(architecture: CriticArchitecture) -> bool:
+    """Whether layers take their time one by one, and are sooner done so: see :mod:`rlcore_torch.dense`."""
+    shapes = architecture.critic_shapes(architecture.critic_names[0]).values()
+    return max(math.prod(shape) for shape in shapes) >= WIDE
 
 
 def _of(stacked: Tensor, count: int) -> Tensor:

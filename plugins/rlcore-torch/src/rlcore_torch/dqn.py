@@ -48,6 +48,8 @@ from rlcore_torch.sequences import with_state
 
 #: Weights by the name of their leaf.
 ByName = Mapping[str, Tensor]
+#: The targets' outputs for the successors, where they were computed ahead.
+TARGET_OUTPUTS = "target_outputs"
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
 
@@ -133,6 +135,14 @@ class DQN(OffPolicyGraph):
             return found._replace(by_row=pinned.held.spread(found.by_row, units))
         return found
 
+    def _ahead(self, columns: Minibatch) -> Minibatch:
+        """The targets' outputs, where targets do not move at every update, nor have noise that is drawn for each."""
+        if self.config.tau is not None or self._random:
+            return {}
+        with torch.inference_mode():
+            outputs, _ = self._model(self._targets.inputs(0), TARGET_Q, columns, None, NEXT)
+        return {TARGET_OUTPUTS: outputs}
+
     def _read_actions(self, actions: Columns) -> NDArray[np.int64]:
         return np.asarray(actions, np.int64)
 
@@ -158,7 +168,9 @@ class DQN(OffPolicyGraph):
         """Outputs ``[n, actions, ...]`` for rows, for choosing after them, and of the targets after them."""
         own, _ = self._model(online, Q, inputs, noise[0])
         with torch.no_grad():
-            after, _ = self._model(inputs, TARGET_Q, inputs, noise[2], NEXT)
+            after = inputs.get(TARGET_OUTPUTS)
+            if after is None:
+                after, _ = self._model(inputs, TARGET_Q, inputs, noise[2], NEXT)
             deciding = self._model(online, Q, inputs, noise[1], NEXT)[0] if self.config.double else after
         return own, deciding, after
 

@@ -22,7 +22,7 @@ from rlcore_torch.base import LearningConfig, TorchGraph
 from rlcore_torch.body import TorchBody
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.parameters import Leaf
-from rlcore_torch.samples import RowSamples, Samples
+from rlcore_torch.samples import Ahead, OnOneDevice, RowSamples, Samples
 from rlcore_torch.targets import TargetClock, Targets
 
 #: What the columns of successors' observations begin with.
@@ -118,7 +118,8 @@ class OffPolicyGraph(TorchGraph):
             index = slice(at, at + rows) if units is None else units[at : at + rows]
             own = {name: torch.from_numpy(array[index]).to(device) for name, array in drawn.items()}
             own |= {name: torch.from_numpy(array).to(device) for name, array in shared.items()}
-            found.append({**share, **own, **self._targets.inputs(i)})
+            ahead = pinned.held.ahead(self._targets.moves, units) if isinstance(pinned.held, OnOneDevice) else {}
+            found.append({**share, **own, **(ahead or self._targets.inputs(i))})
             at += rows
         return found
 
@@ -143,7 +144,13 @@ class OffPolicyGraph(TorchGraph):
         if not isinstance(whole.held, RowSamples) or len(self._devices) > 1:
             return super().pin_minibatches(batch, minibatches)
         rows = whole.rows // minibatches
-        return [Pinned(part, rows) for part in whole.held.split(rows)]
+        ahead = Ahead(self._ahead(whole.held.columns[0]), self._targets.moves)
+        return [Pinned(part, rows) for part in whole.held.split(rows, ahead)]
+
+    def _ahead(self, columns: Minibatch) -> Minibatch:
+        """What the loss reads in the place of the targets' weights, computed of the rows of many minibatches at once;
+        ``{}`` where it cannot be."""
+        return {}
 
     @abstractmethod
     def _read_actions(self, actions: Columns) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from rlcore.acting.q_architecture import QArchitecture
 from rlcore.acting.q_config import QConfig
 from rlcore_torch.body import Layer, TorchBody, leaf_of, linear, lstm
+from rlcore_torch.dense import dense
 from rlcore_torch.sequences import BATCH_SIZES, state_of
 from rlcore_torch.value_losses import dueling
 
@@ -76,7 +77,7 @@ class QModel:
 
         def noisy(name: str, x: Tensor) -> Tensor:
             inputs, outputs = own[name]
-            disturbed = torch.nn.functional.linear(
+            disturbed = dense(
                 x * inputs, weights[f"{name}.weight_noise"], weights[f"{name}.bias_noise"]
             )
             return torch.addcmul(linear(weights, name, x), disturbed, outputs)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -46,6 +47,14 @@ class Samples(ABC):
         return [units[owner == i] - share.start for i, share in enumerate(self._shares)]
 
 
+class Ahead(NamedTuple):
+    """Columns that were computed of pinned rows before minibatches were made of them, when targets had moved ``at``
+    times."""
+
+    columns: Minibatch
+    at: int
+
+
 class RowSamples(Samples):
     """Units are rows."""
 
@@ -59,20 +68,31 @@ class RowSamples(Samples):
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
         return [select(columns, own) for columns, own in zip(self.columns, self._by_device(units), strict=True)]
 
-    def split(self, rows: int) -> list[OnOneDevice]:
+    def split(self, rows: int, ahead: Ahead) -> list[OnOneDevice]:
         """Views of so many rows each, one behind the other, of samples that are on one device."""
         (columns,) = self.columns
-        parts = zip(*(column.unflatten(0, (-1, rows)).unbind() for column in columns.values()), strict=True)
-        return [OnOneDevice(dict(zip(columns, own, strict=True))) for own in parts]
+        parts = zip(_split(columns, rows), _split(ahead.columns, rows), strict=False)
+        return [OnOneDevice(own, Ahead(computed, ahead.at)) for own, computed in parts]
+
+
+def _split(columns: Minibatch, rows: int) -> Iterator[Minibatch]:
+    """Views of so many rows each; without end where there is no column."""
+    parts = [column.reshape(-1, rows, *column.shape[1:]).unbind() for column in columns.values()]
+    return (dict(zip(columns, part, strict=True)) for part in (zip(*parts, strict=True) if parts else repeat(())))
 
 
 class OnOneDevice(Samples):
     """Rows that are on their device already."""
 
-    def __init__(self, columns: Minibatch) -> None:
+    def __init__(self, columns: Minibatch, ahead: Ahead) -> None:
         one = next(iter(columns.values()))
         super().__init__(one.shape[0], [one.device])
         self.columns = [columns]
+        self._ahead = ahead
+
+    def ahead(self, moves: int, units: NDArray[np.int64] | None) -> Minibatch:
+        """What was computed ahead of these units, where it still holds after so many moves of the targets."""
+        return select(self._ahead.columns, units) if self._ahead.at == moves else {}
 
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
         return [select(self.columns[0], units)]

@@ -29,6 +29,8 @@ class Targets:
             {leaf.names[0]: tensor.detach() for leaf, tensor in zip(layout, copy.leaves, strict=True)}
             for copy in self._copies
         ]
+        #: How often they have changed.
+        self.moves = 0
         self.shapes = {name: leaf.shape for leaf in layout for name in leaf.names}
 
     def inputs(self, device: int) -> Mapping[str, Tensor]:
@@ -37,11 +39,13 @@ class Targets:
 
     def follow(self) -> None:
         """Makes them equal to what they follow."""
+        self.moves += 1
         for copy in self._copies:
             copy.values.copy_(self._online.values)
 
     def move(self, tau: float, times: int) -> None:
         """Moves them by ``tau`` of the way, ``times`` times over."""
+        self.moves += bool(times)
         polyak(self._copies[0].values, self._online.values, tau, times)
         for copy in self._copies[1:]:
             copy.values.copy_(self._copies[0].values)
@@ -52,6 +56,7 @@ class Targets:
 
     def write(self, weights: Weights) -> None:
         """Copies ``weights``, some of them or all, in."""
+        self.moves += 1
         write(self._copies[0].weights, weights)
         for copy in self._copies[1:]:
             copy.values.copy_(self._copies[0].values)
