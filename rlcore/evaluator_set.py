@@ -115,9 +115,11 @@ class EvaluatorSet:
         self._source: SampleSource | None = None
         self._version = 0
         self._filters = copy.deepcopy(local.filters)
-        #: What new evaluators are sent: the last update of each group of policies, oldest first, and before the first
-        #: what evaluators went on from.
-        self._updates: dict[frozenset[str], tuple[Ref, ...]] = {}
+        #: What new evaluators are sent: the last update of each group of policies, with its version, oldest first, and
+        #: before the first what evaluators went on from.
+        self._updates: dict[frozenset[str], tuple[int, tuple[Ref, ...]]] = {}
+        #: By place, whom updates were sent to there and up to which version, where that was one by one.
+        self._sent: dict[int, tuple[Handle, int]] = {}
         self._begun_with: dict[int, list[tuple[str, Any]]] = {}
         self._for_newcomers: list[Callable[[Handle, int], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
@@ -159,7 +161,14 @@ class EvaluatorSet:
         """How many environments each of them has; it waits for one that can say so."""
         return int(next(iter(self._crew.ask("slots").values())))
 
-    def others(self, worker: str, builders: Sequence[Callable[[], Any]], needs: Resources, bring_up: BringUp) -> Crew:
+    def others(
+        self,
+        worker: str,
+        builders: Sequence[Callable[[], Any]],
+        needs: Resources,
+        bring_up: BringUp,
+        kind: type[StrictCrew] = StrictCrew,
+    ) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
 
         Those that are lost are replaced and reported as evaluators are; what they raise is raised.
@@ -173,9 +182,7 @@ class EvaluatorSet:
                 lost(index, "there is no room for it")
 
         members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
-        return StrictCrew(
-            self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker
-        )
+        return kind(self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker)
 
     def stream(self, ahead: int, product: SampleProduct | None = None) -> SampleStream:
         """Samples as they come, for one optimizer, or in their place what evaluators make of them.
@@ -275,9 +282,20 @@ class EvaluatorSet:
             self.local.receive(self._runtime.get(update))
 
     def refresh(self, index: int) -> None:
-        """Sends what was published last to one evaluator, which has it before the samples that it is asked for next."""
-        for update in self._updates.values():
-            self._crew.tell_one(index, "receive", *update)
+        """Sends what was published last to one evaluator, which has it before the samples that it is asked for next.
+
+        What it has been sent before it is not sent again.
+        """
+        handle = self._crew.members[index].handle
+        receiver, known = self._sent.get(index, (handle, 0))
+        for version, update in self._updates.values():
+            if version > known or receiver is not handle:
+                self._crew.tell_one(index, "receive", *update)
+        self._sent[index] = handle, self._version
+
+    def hold(self, index: int, key: str, value: Ref) -> None:
+        """Has one evaluator hold a value, by reference, in place of another of that key; it is not waited for."""
+        self._crew.tell_one(index, "hold", key, value)
 
     def refresh_filters(self, index: int) -> None:
         """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""
@@ -295,7 +313,7 @@ class EvaluatorSet:
 
     def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
         self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
-        self._updates[policies] = update
+        self._updates[policies] = self._version, update
         self._begun_with.clear()
 
     # -- calls of optimizers
@@ -331,7 +349,8 @@ class EvaluatorSet:
 
     def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
         told = [handle.submit(method, argument) for method, argument in self._begun_with.get(index, [])]
-        told += [handle.submit("receive", *update) for update in self._updates.values()]
+        told += [handle.submit("receive", *update) for _, update in self._updates.values()]
+        self._sent[index] = handle, self._version
         for calls in self._for_newcomers:
             told += calls(handle, index)
         told.append(handle.submit("begin_again", life))
@@ -410,6 +429,7 @@ class EvaluatorSet:
         self._version = int(state["version"])
         self.env_steps = int(state["env_steps"])
         self._updates.clear()
+        self._sent.clear()
         self._crew.forget()
         if self._report is not None:
             self._report.go_on(state.get("rows", []))

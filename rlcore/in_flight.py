@@ -106,7 +106,7 @@ class InFlight(Generic[Note]):
     def arrived(self) -> list[Arrival[Note]]:
         """Every call that has come to an end and was not given before; it waits for none.
 
-        ``UserError`` where all places have been vacant for too long.
+        ``UserError`` where the crew has been stuck for too long.
         """
         self._crew.fill()
         arrivals = self._of_replaced()
