@@ -251,3 +251,30 @@ def test_who_has_samples_that_it_has_no_room_for_asks_for_no_more() -> None:
     # What is in flight of an evaluator and what waits is as much as was asked for ahead.
     assert len(one.samples) == 50 and len(one.stream.unread) <= 2 * 3
     assert one.set.env_steps <= (50 + 2 * 3) * ROWS
+
+
+def test_what_an_evaluator_has_it_is_not_sent_again() -> None:
+    one = Streaming(1, {(1, "sample_counted", 4): LOSE})
+    weights = one.runtime.put({"default": {"w": np.asarray([7.0])}})
+    received = lambda: [handle.calls.count("receive") for handle in one.runtime.spawned]  # noqa: E731
+    one.run(3)
+    one.set.publish(weights, {"default": Progress(env_steps=5)})
+    for _ in range(3):
+        one.set.refresh(0)
+    one.set.refresh(1)
+    assert received() == [1, 1, 0]
+    one.set.publish(weights, {"default": Progress(env_steps=6)})
+    for _ in range(3):
+        one.set.refresh(0)
+    assert received() == [2, 1, 0]
+    while not one.losses:
+        one.run(1)
+    # Who is new has it from the beginning.
+    assert received() == [2, 1, 0, 1]
+    one.set.refresh(1)
+    assert received() == [2, 1, 0, 1]
+    # After another run was restored nobody has anything.
+    one.set.set_state(one.set.get_state())
+    one.set.publish(weights, {"default": Progress(env_steps=7)})
+    one.set.refresh(1)
+    assert received() == [2, 1, 0, 2]

@@ -213,6 +213,35 @@ def test_a_shard_comes_back_from_its_snapshot_and_what_it_lost_is_counted(shards
     assert steps[0] == updates - lost and all(own == updates for i, own in steps.items() if i)
 
 
+def test_a_snapshot_outlives_its_shard_and_whoever_held_it_first() -> None:
+    plan = [
+        {"worker": 0, "method": "sample_products", "call": 8, "fault": "machine"},
+        {"worker": EVALUATORS, "method": "apply", "call": 36, "fault": "machine"},
+    ]
+    costs = {"sample_products": 0.1, "apply": 0.01}
+    one = Training("sharded_ps", SimRuntime(SimConfig(seed=1, plan=plan, costs=costs, inline_bytes=0)), shards=1,
+                   snapshot_every=20, timeout_s=50.0)
+    results = list(one.run(8))
+    assert one.losses == [("evaluator", 0), ("parameter shard", 0)] and len(results) == 8
+    lost = int(sum(result.stats["default"]["lost_updates"] for result in results))
+    assert 36 - 20 <= lost <= 36 - 20 + 2 * EVALUATORS + 2
+
+
+def test_pushing_pulling_and_sampling_overlap() -> None:
+    """An evaluator samples all the time, though each update takes its shard nearly as long."""
+    costs = {"sample_products": 0.1, "apply": 0.09, "receive": 0.001, "start": 0.0}
+    runtime = SimRuntime(SimConfig(seed=1, costs=costs, latency=0.03, call=0.0001))
+    local = EvaluatorSet(runtime, evaluator(0), [functools.partial(evaluator, 0)])
+    config = rlcore_async.ShardedPS.Config(rounds=50, shards=2)
+    optimizer = rlcore_async.ShardedPS(local.local, local, runtime, config, ("default",))
+    optimizer.step()
+    began = runtime.now()
+    result = optimizer.step()
+    # A sample, the call and its answer; one after the other an update would take 0.28 seconds at the least.
+    assert result.updates == 50 and runtime.now() - began <= 50 * 0.165
+    assert result.stats["default"]["staleness_mean"] <= 2.0
+
+
 def test_what_goes_with_its_machine_before_it_was_fetched_is_dropped() -> None:
     settings: dict[str, Any] = {"costs": {"sample_products": 0.1}, "inline_bytes": 0, "seed": 2}
     plan = [{"worker": 0, "method": "sample_products", "call": 4, "fault": "machine"}]
