@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
+from support.losses import Losses
 from support.runs import two_agents
 
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, RlcoreError
 from rlcore.trainer import Trainer
 
 #: Rows of one sample: two slots of ten environment steps, in which each agent acts.
@@ -66,6 +68,26 @@ def test_each_learns_from_every_sample_at_one_pace(right: dict[str, Any], seed: 
         waiting = sum(len(one.samples.unread) for one in optimizers)
         assert row["learnt_rows"] == 2 * row["env_steps"] - waiting * ROWS and row["dropped_rows"] == 0
         assert row["updates"] == row["learnt_rows"] // ROWS
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 200))])
+def test_whatever_fails_each_learns_from_a_sample_or_counts_it_as_dropped(seed: int) -> None:
+    draw = random.Random(seed)
+    rates = {kind: draw.choice([0.0, 0.01, 0.03]) for kind in ("crash", "machine", "hang", "request", "answer")}
+    faults = {"rates": {**rates, "limit": 4}, "inline_bytes": draw.choice([0, 100_000])}
+    losses = Losses()
+    with Trainer(settings(GRADIENTS, SHARDS, **simulated(seed, **faults)), hooks=[losses]) as trainer:
+        for _ in range(6):
+            try:
+                row = trainer.step()
+            except RlcoreError as error:
+                again = any("was replaced after this" in note for note in getattr(error, "__notes__", []))
+                assert (again or "lost its last snapshot" in str(error)) and losses.told, repr(error)
+                return
+            ledgers = [own for one in trainer.optimizers for own in one.get_state()["ledger"].values()]
+            taken, learnt = (sum(own[name] for own in ledgers) for name in ("env_steps", "learnt_rows"))
+            assert learnt == row["learnt_rows"] <= taken <= row["learnt_rows"] + row["dropped_rows"]
+            assert row["dropped_rows"] % ROWS == 0 and (losses.told or not row["dropped_rows"])
 
 
 def test_the_seconds_of_a_step_are_counted_once() -> None:
