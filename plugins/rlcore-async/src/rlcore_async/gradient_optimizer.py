@@ -38,7 +38,7 @@ class GradientOptimizer(PolicyOptimizer):
         super().__init__(local, evaluators, runtime, config, trains)
         self._graphs = {policy_id: local.graph(policy_id) for policy_id in trains}
         self._ledger = Ledger(trains)
-        self._tally = GradientTally()
+        self._tally = GradientTally(trains)
         self._tasks = evaluators.stream(1, self._product())
 
     @abstractmethod
@@ -54,8 +54,10 @@ class GradientOptimizer(PolicyOptimizer):
         self._ledger.advance(sample.info.env_steps)
         for policy_id, graph in self._graphs.items():
             graph.on_progress(self._ledger.progress[policy_id])
-        too_stale = self.config.too_stale(self._tally.sampled(sample, self.evaluators.version))
-        self._tally.dropped(int(too_stale))
+        staleness = self.evaluators.staleness(sample.info, self.trains)
+        self._tally.sampled(sample, staleness)
+        too_stale = self.config.too_stale(staleness)
+        self._tally.came_to_nothing(int(too_stale))
         return not too_stale
 
     def _note(self, sample: Sample) -> None:
@@ -66,9 +68,11 @@ class GradientOptimizer(PolicyOptimizer):
 
     def _result(self, started: float) -> StepResult:
         """Of the step that began then. What is lost between two steps counts in the next."""
-        self._tally.dropped(self._tasks.take_lost())
-        tally, self._tally = self._tally, GradientTally(self._tally.rows)
-        return tally.result(self.runtime.now() - started, self.trains)
+        lost = self._tasks.take_lost()
+        self._tally.lost(lost)
+        self._tally.came_to_nothing(lost)
+        tally, self._tally = self._tally, GradientTally(self.trains, self._tally.rows)
+        return tally.result(self.runtime.now() - started)
 
     def get_state(self) -> dict[str, Any]:
         """What is under way is not in it: after ``set_state`` it is sampled anew."""
