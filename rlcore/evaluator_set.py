@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from rlcore.batch import MultiAgentBatch, concat_agents
@@ -34,6 +35,9 @@ TIMEOUT_S = 300.0
 #: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
 #: many in a step has been left unread by one beside it.
 READER_LIMIT = 256
+
+#: Staler than so many versions need not be told apart.
+STALENESS_LIMIT = 1024
 
 
 Round = list[Sample]
@@ -114,6 +118,8 @@ class EvaluatorSet:
         self._readers: list[SampleReader] = []
         self._source: SampleSource | None = None
         self._version = 0
+        #: By policy, the versions with weights of it, the last ones.
+        self._versions: dict[str, deque[int]] = {}
         self._filters = copy.deepcopy(local.filters)
         #: What new evaluators are sent: the last update of each group of policies, with its version, oldest first, and
         #: before the first what evaluators went on from.
@@ -135,6 +141,11 @@ class EvaluatorSet:
     def by_place(self) -> dict[int, Handle]:
         """The same, by their index."""
         return self._crew.by_place
+
+    @property
+    def crew(self) -> Crew:
+        """The places of the evaluators, and who fills them."""
+        return self._crew
 
     @property
     def timeout_s(self) -> float:
@@ -315,6 +326,8 @@ class EvaluatorSet:
         self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
         self._updates[policies] = self._version, update
         self._begun_with.clear()
+        for policy_id in policies:
+            self._versions.setdefault(policy_id, deque(maxlen=STALENESS_LIMIT)).append(self._version)
 
     # -- calls of optimizers
 
@@ -362,6 +375,14 @@ class EvaluatorSet:
     def version(self) -> int:
         """How often weights have been sent."""
         return self._version
+
+    def staleness(self, info: SampleInfo, policy_ids: Sequence[str]) -> int:
+        """How many versions of a policy have followed those that a sample was made with, of the policy with the most.
+
+        It is not counted beyond :data:`STALENESS_LIMIT`.
+        """
+        versions = (self._versions.get(policy_id, ()) for policy_id in policy_ids)
+        return max(sum(1 for _ in takewhile(lambda version: version > info.version, reversed(own))) for own in versions)
 
     def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
         """Replaces the statistics of every evaluator's filters; those of rewards where they scale any."""
@@ -430,6 +451,7 @@ class EvaluatorSet:
         self.env_steps = int(state["env_steps"])
         self._updates.clear()
         self._sent.clear()
+        self._versions.clear()
         self._crew.forget()
         if self._report is not None:
             self._report.go_on(state.get("rows", []))

@@ -35,12 +35,13 @@ from rlcore.sampling.policy_filters import Deltas, Filters, get_states, set_stat
 from rlcore.sampling.reward_filters import REWARD_STATISTICS, RewardFilter
 from rlcore.sampling.role import Role
 from rlcore.seeding import seed_sequence
+from rlcore.snapshots import SnapshotKeeper
 
 #: Which stream of an evaluator's seed is that of its replacements, beside those that it is made with.
 _LIVES = 2
 
 
-class PolicyEvaluator(GroupMember):
+class PolicyEvaluator(GroupMember, SnapshotKeeper):
     """Samples with its policies in its environments, and computes gradients where it holds the policies' graphs.
 
     ::

@@ -34,7 +34,7 @@ class AsyncGradients(GradientOptimizer):
         try:
             gradients = self.runtime.get(sample.results[0])
         except WorkerLost:
-            self._tally.dropped(1)
+            self._tally.came_to_nothing(1)
             return
         self.local.apply_gradients(gradients)
         self._note(sample)

@@ -39,7 +39,7 @@ class GradientOptimizer(TakesTurns):
         super().__init__(local, evaluators, runtime, config, trains)
         self._graphs = {policy_id: local.graph(policy_id) for policy_id in trains}
         self._ledger = Ledger(trains)
-        self._tally = GradientTally()
+        self._tally = GradientTally(trains)
         self.samples = evaluators.stream(1, self._product())
 
     @abstractmethod
@@ -58,8 +58,10 @@ class GradientOptimizer(TakesTurns):
         self._ledger.advance(sample.info.env_steps)
         for policy_id, graph in self._graphs.items():
             graph.on_progress(self._ledger.progress[policy_id])
-        too_stale = self.config.too_stale(self._tally.sampled(sample, self.evaluators.version))
-        self._tally.dropped(int(too_stale))
+        staleness = self.evaluators.staleness(sample.info, self.trains)
+        self._tally.sampled(sample, staleness)
+        too_stale = self.config.too_stale(staleness)
+        self._tally.came_to_nothing(int(too_stale))
         return not too_stale
 
     def _note(self, sample: Sample) -> None:
@@ -70,9 +72,11 @@ class GradientOptimizer(TakesTurns):
 
     def result(self, seconds: float) -> StepResult:
         # What is lost between two steps counts in the next.
-        self._tally.dropped(self.samples.take_lost())
-        tally, self._tally = self._tally, GradientTally(self._tally.rows)
-        return tally.result(seconds, self.trains)
+        lost = self.samples.take_lost()
+        self._tally.lost(lost)
+        self._tally.came_to_nothing(lost)
+        tally, self._tally = self._tally, GradientTally(self.trains, self._tally.rows)
+        return tally.result(seconds)
 
     def get_state(self) -> dict[str, Any]:
         """What is under way is not in it: after ``set_state`` it is sampled anew."""
