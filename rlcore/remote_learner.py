@@ -242,7 +242,9 @@ class RemoteLearner(Generic[Note]):
     def _ask_for_answer(self, method: str) -> Any:
         """Of a learner that knows what it is to know."""
         while True:
-            self._take_in()
+            # What its work has raised is for whoever takes that in, and so it is left there but for a new one.
+            if self._is_new:
+                self._take_in()
             while self._is_new:
                 wait_for_any(self.awaited, self._runtime)
                 self._take_in()
