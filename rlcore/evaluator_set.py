@@ -8,6 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
+import numpy as np
+
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.crew import Call, Crew, StrictCrew
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
@@ -269,7 +271,7 @@ class EvaluatorSet:
         It waits for none of them: they have them before the next sample.
         """
         self._crew.look()
-        update = self._new_update(weights, progress)
+        update = self._runtime.put(self._new_update(weights, progress))
         self._note_update(frozenset(weights) | frozenset(progress), update)
         self._crew.tell("receive", update)
         if not self.local_samples:
@@ -288,9 +290,9 @@ class EvaluatorSet:
 
     def _publish(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None) -> None:
         update = self._new_update({}, progress, replica)
-        self._note_update(frozenset(progress), update, *parts)
+        self._note_update(frozenset(progress), self._runtime.put(update), *parts)
         if not self.local_samples:
-            self.local.receive(self._runtime.get(update))
+            self.local.receive(update)
 
     def refresh(self, index: int) -> None:
         """Sends what was published last to one evaluator, which has it before the samples that it is asked for next.
@@ -317,10 +319,9 @@ class EvaluatorSet:
 
     def _new_update(
         self, weights: Mapping[str, Weights], progress: Mapping[str, Progress], replica: Replica | None = None
-    ) -> Ref:
+    ) -> Update:
         self._version += 1
-        filters = filter_statistics(self._filters)
-        return self._runtime.put(Update(dict(weights), self._version, dict(progress), filters, replica))
+        return Update(dict(weights), self._version, dict(progress), filter_statistics(self._filters), replica)
 
     def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
         self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
@@ -434,6 +435,7 @@ class EvaluatorSet:
             "filters": filter_statistics(self._filters),
             # Where a worker waits for room nobody has lived that life yet.
             "lives": [one.life + (one.index not in states and not one.vacant) for one in self._crew.members],
+            "versions": {policy_id: np.array(own, np.int64) for policy_id, own in self._versions.items()},
             **({} if self._report is None else {"rows": list(self._report.rows)}),
         }
 
@@ -451,7 +453,8 @@ class EvaluatorSet:
         self.env_steps = int(state["env_steps"])
         self._updates.clear()
         self._sent.clear()
-        self._versions.clear()
+        known_versions = state.get("versions", {}).items()
+        self._versions = {policy_id: deque(own.tolist(), STALENESS_LIMIT) for policy_id, own in known_versions}
         self._crew.forget()
         if self._report is not None:
             self._report.go_on(state.get("rows", []))
