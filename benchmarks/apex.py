@@ -35,7 +35,7 @@ from rlcore.runtime.base import Resources
 from rlcore.runtime.ray import RayRuntime
 from rlcore.runtime.ray.handles import RayHandle
 
-LEARNER = "LearnerActor"
+LEARNER = "ApexLearner"
 #: What workers are called here, by how their names begin.
 KINDS = {"EvaluatorMaker": "evaluator", "ReplayActor": "replay actor", LEARNER: "learner"}
 

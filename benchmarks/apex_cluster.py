@@ -21,16 +21,18 @@ from apex_costs import MINIBATCH, CallCosts, LearningCosts, SampleCosts
 import rlcore_apex.apex
 from rlcore.evaluator_messages import Metrics, SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.learner_actor import Done
+from rlcore.minibatches import Learnt
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
 from rlcore.runtime.base import Resources
 from rlcore.runtime.sim import Cost, SimConfig, SimRuntime
 from rlcore.runtime.sim.calls import Bulk
 from rlcore.sampling.collect import Fragment
+from rlcore.snapshots import SnapshotKeeper
 from rlcore.testing.environments import Count
 from rlcore.testing.linear_q import LinearQ
 from rlcore_apex import Apex, ApexConfig
-from rlcore_apex.learner_actor import Learnt
 from rlcore_apex.replay_actor import Drawn
 
 FRAMES_A_STEP = 4
@@ -119,7 +121,7 @@ class LightEvaluator(_Counting):
         """Explores as it is told."""
 
 
-class LightReplay(_Counting):
+class LightReplay(_Counting, SnapshotKeeper):
     """Stores nothing, and draws minibatches of a size. The parts of a replay actor are of no use to it."""
 
     def __init__(self, minibatch_bytes: int, *parts: Any) -> None:
@@ -145,10 +147,11 @@ class LightLearner(_Counting):
         super().__init__()
         self._costs = costs
 
-    def learn(self, drawn: Drawn, minibatch: Bulk, env_steps: int) -> tuple[Learnt, Bulk]:
+    def learn(self, drawn: Drawn, minibatch: Bulk, env_steps: int) -> tuple[Done, Bulk]:
         self.note("learn")
         # Of each row an index and a TD error.
-        return Learnt("default", MINIBATCH, {}, False, self._costs.learn_s, 0.0), Bulk(12 * MINIBATCH)
+        learnt = Learnt(MINIBATCH, 1, 0, {"default": {}})
+        return Done(learnt, self._costs.learn_s, 0.0), Bulk(12 * MINIBATCH)
 
     def acting_weights(self) -> tuple[dict[str, Progress], Bulk]:
         return {"default": Progress(0, 0, 0, {})}, Bulk(self._costs.weights_bytes)
@@ -247,7 +250,8 @@ def simulate(scenario: Scenario, calls: CallCosts, workers: int, replay_actors: 
     )
     runtime = TimedDriver(config, calls)
     optimizer, evaluators = _parts(runtime, scenario, workers, replay_actors)
-    crews = {"worker": evaluators.handles, "replay": optimizer._replay.handles, "learner": optimizer._learner.handles}
+    learner = optimizer._learner.crew
+    crews = {"worker": evaluators.handles, "replay": optimizer._replay.handles, "learner": learner.handles}
     counted = []
     # The simulation's own objects would be collected in the driver's time.
     gc.disable()
@@ -273,7 +277,7 @@ def _parts(
     settings = ApexConfig(learning_starts=1, minibatch_size=MINIBATCH, replay_actors=replay_actors, rounds=1)
     replay = functools.partial(LightReplay, scenario.learning.minibatch_bytes)
     learner = functools.partial(LightLearner, scenario.learning)
-    with patch.multiple(rlcore_apex.apex, ReplayActor=replay, LearnerActor=learner):
+    with patch.multiple(rlcore_apex.apex, ReplayActor=replay, ApexLearner=learner):
         return Apex(local, evaluators, runtime, settings, ("default",)), evaluators
 
 

@@ -22,7 +22,7 @@ from rlcore.packing import pack, unpack
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.ray import RayConfig, RayRuntime
 from rlcore.runtime.snapshot import sized_snapshot
-from rlcore_apex.learner_actor import LearnerActor
+from rlcore_apex.learner_actor import ApexLearner
 from rlcore_apex.replay_actor import Drawn, ReplayActor
 from rlcore_replay import PrioritizedConfig
 
@@ -119,7 +119,7 @@ def _sampling(maker: Any, replay: ReplayActor, count: int) -> SampleCosts:
 
 
 def _learning(maker: Any, replay: ReplayActor) -> LearningCosts:
-    learner = LearnerActor(maker.specs, ("cpu",), InlineRuntime())
+    learner = ApexLearner(maker.specs, ("cpu",), InlineRuntime())
     draws, takes, learns, sizes = [], [], [], []
 
     def draw() -> tuple[Drawn, SampleBatch]:

@@ -234,3 +234,11 @@ class StrictCrew(Crew):
         if not isinstance(error, WorkerLost):
             raise error
         super().replace(member, error)
+
+
+class WholeCrew(StrictCrew):
+    """The same, where each does a part of the work that no other can do: they are stuck while any is missing."""
+
+    @property
+    def is_stuck(self) -> bool:
+        return len(self._present()) < self.size

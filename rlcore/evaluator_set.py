@@ -5,7 +5,10 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
+
+import numpy as np
 
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.crew import Call, Crew, StrictCrew
@@ -34,6 +37,9 @@ TIMEOUT_S = 300.0
 #: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
 #: many in a step has been left unread by one beside it.
 READER_LIMIT = 256
+
+#: Staler than so many versions need not be told apart.
+STALENESS_LIMIT = 1024
 
 
 Round = list[Sample]
@@ -114,10 +120,14 @@ class EvaluatorSet:
         self._readers: list[SampleReader] = []
         self._source: SampleSource | None = None
         self._version = 0
+        #: By policy, the versions with weights of it, the last ones.
+        self._versions: dict[str, deque[int]] = {}
         self._filters = copy.deepcopy(local.filters)
-        #: What new evaluators are sent: the last update of each group of policies, oldest first, and before the first
-        #: what evaluators went on from.
-        self._updates: dict[frozenset[str], tuple[Ref, ...]] = {}
+        #: What new evaluators are sent: the last update of each group of policies, with its version, oldest first, and
+        #: before the first what evaluators went on from.
+        self._updates: dict[frozenset[str], tuple[int, tuple[Ref, ...]]] = {}
+        #: By place, whom updates were sent to there and up to which version, where that was one by one.
+        self._sent: dict[int, tuple[Handle, int]] = {}
         self._begun_with: dict[int, list[tuple[str, Any]]] = {}
         self._for_newcomers: list[Callable[[Handle, int], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
@@ -133,6 +143,11 @@ class EvaluatorSet:
     def by_place(self) -> dict[int, Handle]:
         """The same, by their index."""
         return self._crew.by_place
+
+    @property
+    def crew(self) -> Crew:
+        """The places of the evaluators, and who fills them."""
+        return self._crew
 
     @property
     def timeout_s(self) -> float:
@@ -159,7 +174,14 @@ class EvaluatorSet:
         """How many environments each of them has; it waits for one that can say so."""
         return int(next(iter(self._crew.ask("slots").values())))
 
-    def others(self, worker: str, builders: Sequence[Callable[[], Any]], needs: Resources, bring_up: BringUp) -> Crew:
+    def others(
+        self,
+        worker: str,
+        builders: Sequence[Callable[[], Any]],
+        needs: Resources,
+        bring_up: BringUp,
+        kind: type[StrictCrew] = StrictCrew,
+    ) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
 
         Those that are lost are replaced and reported as evaluators are; what they raise is raised.
@@ -173,9 +195,7 @@ class EvaluatorSet:
                 lost(index, "there is no room for it")
 
         members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
-        return StrictCrew(
-            self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker
-        )
+        return kind(self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker)
 
     def stream(self, ahead: int, product: SampleProduct | None = None) -> SampleStream:
         """Samples as they come, for one optimizer, or in their place what evaluators make of them.
@@ -251,7 +271,7 @@ class EvaluatorSet:
         It waits for none of them: they have them before the next sample.
         """
         self._crew.look()
-        update = self._new_update(weights, progress)
+        update = self._runtime.put(self._new_update(weights, progress))
         self._note_update(frozenset(weights) | frozenset(progress), update)
         self._crew.tell("receive", update)
         if not self.local_samples:
@@ -270,14 +290,25 @@ class EvaluatorSet:
 
     def _publish(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None) -> None:
         update = self._new_update({}, progress, replica)
-        self._note_update(frozenset(progress), update, *parts)
+        self._note_update(frozenset(progress), self._runtime.put(update), *parts)
         if not self.local_samples:
-            self.local.receive(self._runtime.get(update))
+            self.local.receive(update)
 
     def refresh(self, index: int) -> None:
-        """Sends what was published last to one evaluator, which has it before the samples that it is asked for next."""
-        for update in self._updates.values():
-            self._crew.tell_one(index, "receive", *update)
+        """Sends what was published last to one evaluator, which has it before the samples that it is asked for next.
+
+        What it has been sent before it is not sent again.
+        """
+        handle = self._crew.members[index].handle
+        receiver, known = self._sent.get(index, (handle, 0))
+        for version, update in self._updates.values():
+            if version > known or receiver is not handle:
+                self._crew.tell_one(index, "receive", *update)
+        self._sent[index] = handle, self._version
+
+    def hold(self, index: int, key: str, value: Ref) -> None:
+        """Has one evaluator hold a value, by reference, in place of another of that key; it is not waited for."""
+        self._crew.tell_one(index, "hold", key, value)
 
     def refresh_filters(self, index: int) -> None:
         """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""
@@ -288,15 +319,16 @@ class EvaluatorSet:
 
     def _new_update(
         self, weights: Mapping[str, Weights], progress: Mapping[str, Progress], replica: Replica | None = None
-    ) -> Ref:
+    ) -> Update:
         self._version += 1
-        filters = filter_statistics(self._filters)
-        return self._runtime.put(Update(dict(weights), self._version, dict(progress), filters, replica))
+        return Update(dict(weights), self._version, dict(progress), filter_statistics(self._filters), replica)
 
     def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
         self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
-        self._updates[policies] = update
+        self._updates[policies] = self._version, update
         self._begun_with.clear()
+        for policy_id in policies:
+            self._versions.setdefault(policy_id, deque(maxlen=STALENESS_LIMIT)).append(self._version)
 
     # -- calls of optimizers
 
@@ -331,7 +363,8 @@ class EvaluatorSet:
 
     def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
         told = [handle.submit(method, argument) for method, argument in self._begun_with.get(index, [])]
-        told += [handle.submit("receive", *update) for update in self._updates.values()]
+        told += [handle.submit("receive", *update) for _, update in self._updates.values()]
+        self._sent[index] = handle, self._version
         for calls in self._for_newcomers:
             told += calls(handle, index)
         told.append(handle.submit("begin_again", life))
@@ -343,6 +376,14 @@ class EvaluatorSet:
     def version(self) -> int:
         """How often weights have been sent."""
         return self._version
+
+    def staleness(self, info: SampleInfo, policy_ids: Sequence[str]) -> int:
+        """How many versions of a policy have followed those that a sample was made with, of the policy with the most.
+
+        It is not counted beyond :data:`STALENESS_LIMIT`.
+        """
+        versions = (self._versions.get(policy_id, ()) for policy_id in policy_ids)
+        return max(sum(1 for _ in takewhile(lambda version: version > info.version, reversed(own))) for own in versions)
 
     def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
         """Replaces the statistics of every evaluator's filters; those of rewards where they scale any."""
@@ -394,6 +435,7 @@ class EvaluatorSet:
             "filters": filter_statistics(self._filters),
             # Where a worker waits for room nobody has lived that life yet.
             "lives": [one.life + (one.index not in states and not one.vacant) for one in self._crew.members],
+            "versions": {policy_id: np.array(own, np.int64) for policy_id, own in self._versions.items()},
             **({} if self._report is None else {"rows": list(self._report.rows)}),
         }
 
@@ -410,6 +452,9 @@ class EvaluatorSet:
         self._version = int(state["version"])
         self.env_steps = int(state["env_steps"])
         self._updates.clear()
+        self._sent.clear()
+        known_versions = state.get("versions", {}).items()
+        self._versions = {policy_id: deque(own.tolist(), STALENESS_LIMIT) for policy_id, own in known_versions}
         self._crew.forget()
         if self._report is not None:
             self._report.go_on(state.get("rows", []))

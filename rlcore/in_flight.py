@@ -106,7 +106,7 @@ class InFlight(Generic[Note]):
     def arrived(self) -> list[Arrival[Note]]:
         """Every call that has come to an end and was not given before; it waits for none.
 
-        ``UserError`` where all places have been vacant for too long.
+        ``UserError`` where the crew has been stuck for too long.
         """
         self._crew.fill()
         arrivals = self._of_replaced()
@@ -168,12 +168,23 @@ class InFlight(Generic[Note]):
     def _take(self, member: Member, value: Any) -> Arrival[Note]:
         call = self._calls[member.index].popleft()
         self._crew.heard(member, call.results[0])
-        self._crew.note_sample(member)
+        self._note_answer(member)
         return Arrival(member.index, call.handle, value, call.results[1:], call.note)
+
+    def _note_answer(self, member: Member) -> None:
+        """It does its work, and is in order."""
+        self._crew.note_sample(member)
 
     def _drop(self, member: Member) -> Sequence[Arrival[Note]]:
         calls, self._calls[member.index] = self._calls[member.index], deque()
         return [_lost(member.index, call) for call in calls]
+
+
+class Asides(InFlight[Note]):
+    """Calls beside the work of the workers: their answers do not say that whoever failed in it is in order again."""
+
+    def _note_answer(self, member: Member) -> None:
+        member.answered = True
 
 
 def _lost(index: int, call: _Call[Note]) -> Arrival[Note]:

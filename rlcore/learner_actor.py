@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlcore.graph_spec import GraphSpec
 from rlcore.learner import Learner
+from rlcore.minibatches import Learnt
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Runtime
+
+
+class Done(NamedTuple):
+    """What became of one call's work, and the learner's seconds: at it, and idle before it came."""
+
+    learnt: Learnt
+    learn_s: float
+    wait_s: float
 
 
 class LearnerActor:
@@ -49,8 +58,13 @@ class LearnerActor:
         return self.learner.graph_states()
 
     def snapshot(self) -> tuple[None, dict[str, Any]]:
-        """Nothing, and the state: a driver keeps it by reference, for one that takes this one's place."""
+        """Nothing, and the state: a driver hands it on by reference, for one that takes this one's place."""
         return None, self.get_state()
+
+    def resume(self, state: dict[str, Any]) -> dict[str, Progress]:
+        """Goes on from ``get_state``'s tree; how far every policy is then."""
+        self.set_state(state)
+        return self.learner.progress
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly."""

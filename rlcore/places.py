@@ -51,8 +51,8 @@ class Places:
         self.timeout_s = patience.timeout_s
         self._room_s = patience.room_s
         self._told_vacant: list[int] = []
-        #: Since when nobody is there, where that is so.
-        self._nobody_since: float | None = None
+        #: Since when too few are there, where that is so.
+        self._stuck_since: float | None = None
         #: Samples of all so far.
         self._taken = 0
 
@@ -143,6 +143,11 @@ class Places:
     def _present(self) -> list[Member]:
         return [member for member in self._members if not member.vacant]
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether too many places are vacant for the others to go on: all of them."""
+        return not self._present()
+
     def _lacks_room(self, member: Member) -> bool:
         return not member.answered and not self._runtime.wait([self._runtime.started(member.handle)], 1, 0.0)[0]
 
@@ -155,15 +160,17 @@ class Places:
 
     def _note_vacant(self, member: Member) -> None:
         member.vacant = True
-        if self._nobody_since is None and not self._present():
-            self._nobody_since = self._runtime.now()
+        if self._stuck_since is None and self.is_stuck:
+            self._stuck_since = self._runtime.now()
 
     def fill(self) -> None:
         """Those that have found room take part from now on."""
         for member in self._members:
             if member.vacant and not self._lacks_room(member):
-                member.vacant, self._nobody_since = False, None
+                member.vacant = False
                 self._bring(member)
+        if not self.is_stuck:
+            self._stuck_since = None
         self.tell_of_vacancies()
 
     def _wait_for_anyone(self) -> None:
@@ -174,18 +181,18 @@ class Places:
         self.fill()
 
     def _no_room(self) -> UserError:
-        limit = max(self.timeout_s, STARTING_S)
+        limit, there = max(self.timeout_s, STARTING_S), len(self._present()) or "none"
         return UserError(
-            f"there was room for none of {self.size} {self.worker}s for {limit:g} seconds: each needs "
+            f"there was room for {there} of {self.size} {self.worker}s for {limit:g} seconds: each needs "
             f"{_listed(self._resources)}, and there are {_listed(self._runtime.capacity())} in all"
         )
 
     def end_of_patience(self) -> float:
-        """Until when it is waited for anyone, where all places are vacant; infinite where they are not."""
-        return math.inf if self._nobody_since is None else self._nobody_since + max(self.timeout_s, STARTING_S)
+        """Until when it is waited for anyone, where they are stuck; infinite where they are not."""
+        return math.inf if self._stuck_since is None else self._stuck_since + max(self.timeout_s, STARTING_S)
 
     def check_vacancies(self) -> None:
-        """``UserError`` where all places have been vacant for too long."""
+        """``UserError`` where they have been stuck for too long."""
         if self._runtime.now() >= self.end_of_patience():
             raise self._no_room()
 

@@ -35,12 +35,13 @@ from rlcore.sampling.policy_filters import Deltas, Filters, get_states, set_stat
 from rlcore.sampling.reward_filters import REWARD_STATISTICS, RewardFilter
 from rlcore.sampling.role import Role
 from rlcore.seeding import seed_sequence
+from rlcore.snapshots import SnapshotKeeper
 
 #: Which stream of an evaluator's seed is that of its replacements, beside those that it is made with.
 _LIVES = 2
 
 
-class PolicyEvaluator(GroupMember):
+class PolicyEvaluator(GroupMember, SnapshotKeeper):
     """Samples with its policies in its environments, and computes gradients where it holds the policies' graphs.
 
     ::
@@ -126,6 +127,7 @@ class PolicyEvaluator(GroupMember):
         self._metrics = Metrics()
         self._samples = 0
         self._recent = RecentSamples()
+        self._kept: dict[str, Any] = {}
 
     @classmethod
     def remote(cls, **same: Any) -> Any:
@@ -344,6 +346,10 @@ class PolicyEvaluator(GroupMember):
         for policy_id, state in states.items():
             self.graph(policy_id).set_state(state)
             self._stale.add(policy_id)
+
+    def hold(self, key: str, value: Any) -> None:
+        """Holds a value in place of another of that key: so it outlives the machine that it was made on."""
+        self._kept[key] = value
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Draws from ``seed`` from now on, in acting and for the seeds of environments that are reset."""

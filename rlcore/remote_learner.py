@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, Literal, TypeVar
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Generic, TypeVar
 
-from rlcore.crew import Crew, Lost
-from rlcore.errors import WorkerLost
+from rlcore.crew import LOST, Crew, Lost
+from rlcore.errors import RlcoreError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.learner_actor import LearnerActor
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+from rlcore.snapshots import Snapshots
+from rlcore.stepping import Awaited, wait_for_any
 
 Note = TypeVar("Note")
-#: What the learner is asked for beside work.
-_Asked = Literal["acting_weights", "snapshot"]
+
+
+class _Asked(Enum):
+    """What the learner is asked for beside work, by the method that gives it."""
+
+    WEIGHTS = "acting_weights"
+    SNAPSHOT = "snapshot"
+    RESUME = "resume"
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """After how many environment steps an evaluator is sent the newest weights, and after how many updates the
+    learner's state is kept."""
+
+    max_weight_delay: int
+    snapshot_every: int
 
 
 class RemoteLearner(Generic[Note]):
@@ -25,11 +45,15 @@ class RemoteLearner(Generic[Note]):
 
         if learner.room: learner.submit(note, "learn", ...)
         for done in learner.arrived(): learner.updated(updates)
-        runtime.wait([*learner.next, *whatever_else], 1, learner.patience())
+        wait_for_any([*learner.awaited, *whatever_else], runtime)
 
-    An evaluator is sent the newest weights once it has sampled ``max_weight_delay`` environment steps since it was sent
-    some. Every ``snapshot_every`` updates the learner's state is kept; one that takes the place of a learner that was
-    lost goes on from there.
+    Weights and the learner's state go from worker to worker by reference. An evaluator is sent the newest weights once
+    it has sampled ``max_weight_delay`` environment steps since it was sent some. Every ``snapshot_every`` updates
+    ``keepers`` get the learner's state.
+
+    One that takes the place of a learner that was lost goes on from there: until it has, it gets no work and nothing
+    is asked of it, so that nothing comes of a learner that knows nothing. ``went_back`` is told how far every policy is
+    then: what was learnt since is lost.
     """
 
     def __init__(
@@ -40,22 +64,30 @@ class RemoteLearner(Generic[Note]):
         *,
         gpus: int,
         queue: int,
-        max_weight_delay: int,
-        snapshot_every: int,
+        upkeep: Upkeep,
+        keepers: Crew,
+        went_back: Callable[[Mapping[str, Progress]], None] = lambda progress: None,
     ) -> None:
         self._runtime = runtime
         self._evaluators = evaluators
-        self._max_weight_delay = max_weight_delay
-        self._snapshot_every = snapshot_every
-        self._snapshot: Ref | None = None
-        self.crew: Crew = evaluators.others("learner", [build], Resources(gpus=gpus), self._resume)
+        self._upkeep = upkeep
+        self._went_back = went_back
+        self.crew: Crew = evaluators.others("learner", [build], Resources(gpus=gpus), self._succeed)
+        self.snapshots = Snapshots(runtime, keepers)
         # Two more: weights and a snapshot wait for no place in the queue.
         self._calls: InFlight[tuple[_Asked | None, Note | None]] = InFlight(runtime, self.crew, queue + 2)
         self._queue = queue
         self._asked: set[_Asked] = set()
+        #: Work that has come to an end and was not given.
+        self._done: deque[Arrival[Note]] = deque()
+        #: Whether a new learner has not yet gone on from the state of the one before, and how far one that has is.
+        self._is_new = False
+        self._went_back_to: Mapping[str, Progress] | None = None
+        #: Whether the weights that were published last may have gone with the learner's machine.
+        self._weights_gone = False
         #: Updates so far, and by when weights or a snapshot were last asked for.
         self._updates = 0
-        self._asked_at: dict[_Asked, int] = {"acting_weights": 0, "snapshot": 0}
+        self._asked_at = {_Asked.WEIGHTS: 0, _Asked.SNAPSHOT: 0}
         #: By evaluator, environment steps since it was sent weights, and which version those were.
         self._delays = [0] * evaluators.size
         self._sent = [evaluators.version] * evaluators.size
@@ -70,43 +102,55 @@ class RemoteLearner(Generic[Note]):
     @property
     def room(self) -> int:
         """How many more calls it may be sent."""
-        return min(self._calls.room(0), self._queue - self.under_way)
+        return 0 if self._is_new else min(self._calls.room(0), self._queue - self.under_way)
 
-    def submit(self, note: Note, method: str, *args: Any) -> None:
-        """Calls a method that learns and gives one result."""
-        self._calls.submit(0, (None, note), method, *args)
+    def submit(self, note: Note, method: str, *args: Any, returns: int = 1) -> None:
+        """Calls a method that learns; its first result comes as a value, the others as references."""
+        assert self.room > 0, "there is no room before the learner"
+        self._calls.submit(0, (None, note), method, *args, returns=returns)
 
     @property
-    def next(self) -> list[Ref]:
-        """What to wait for."""
-        return self._calls.next
-
-    def patience(self) -> float:
-        """Seconds that whoever waits should wait at the most."""
-        return self._calls.patience()
+    def awaited(self) -> list[Awaited]:
+        """What to wait for: calls of the learner, and of those who keep its state."""
+        return [self._calls, *self.snapshots.awaited]
 
     def arrived(self) -> Iterator[Arrival[Note]]:
         """The calls that have come to an end. Weights that have come are published, and asked for where they are due:
-        by what ``updated`` was told of these calls."""
+        by what ``updated`` was told of these calls.
+
+        ``RlcoreError`` where the learner was lost, and its state with everyone who kept it.
+        """
         yield from self._work()
         if self._ask_for_what_is_due():
             # It is there at once, where all is in one process.
             yield from self._work()
 
     def _work(self) -> Iterator[Arrival[Note]]:
+        self._take_in()
+        while self._done:
+            yield self._done.popleft()
+        if self._went_back_to is not None:
+            # After the work of the one before, which counts in what was lost.
+            progress, self._went_back_to = self._went_back_to, None
+            self._went_back(progress)
+
+    def _take_in(self) -> None:
         for done in self._calls.arrived():
             asked, note = done.note
             if asked is None:
                 assert note is not None
-                yield Arrival(done.index, done.handle, done.value, done.others, note)
+                self._done.append(Arrival(done.index, done.handle, done.value, done.others, note))
                 continue
             self._asked.discard(asked)
-            if isinstance(done.value, Lost):
-                continue
-            if asked == "snapshot":
-                self._keep(done.others[0])
-            else:
+            if asked is _Asked.RESUME:
+                self._resumed(done)
+            elif asked is _Asked.SNAPSHOT and done.value is not LOST:
+                self.snapshots.keep(done.others[0])
+            elif not isinstance(done.value, Lost):
                 self._publish(done.others[0], done.value)
+        self.snapshots.take_in()
+        if self._is_new and self._calls.room(0) and not self._asked:
+            self._have_it_resume()
 
     def updated(self, updates: int) -> None:
         """The learner has made so many updates more."""
@@ -121,33 +165,38 @@ class RemoteLearner(Generic[Note]):
     def _ask_for_what_is_due(self) -> bool:
         """Weights, a snapshot; whether it was asked for anything."""
         asked = False
-        if self._updates - self._asked_at["snapshot"] >= self._snapshot_every:
-            asked = self._ask("snapshot")
+        since = self._updates - self._asked_at[_Asked.SNAPSHOT]
+        if since >= self._upkeep.snapshot_every or self.snapshots.to_renew:
+            asked = self._ask(_Asked.SNAPSHOT)
+        if self._weights_gone:
+            return self._ask(_Asked.WEIGHTS) or asked
         late = self._late()
-        if not late or "acting_weights" in self._asked:
+        if not late or _Asked.WEIGHTS in self._asked:
             return asked
-        if self._updates > self._asked_at["acting_weights"]:
-            return self._ask("acting_weights") or asked
+        if self._updates > self._asked_at[_Asked.WEIGHTS]:
+            return self._ask(_Asked.WEIGHTS) or asked
         for index in late:
             self._refresh(index)
         return asked
 
+    def _publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
+        self._evaluators.publish(weights, progress)
+        # Whoever came while there were none has those that every policy begins with.
+        for index in self._evaluators.by_place if self._weights_gone else self._late():
+            self._refresh(index)
+        self._weights_gone = False
+
     def _ask(self, what: _Asked) -> bool:
-        if what in self._asked or not self._calls.room(0):
+        if self._is_new or what in self._asked or not self._calls.room(0):
             return False
         self._asked.add(what)
-        self._calls.submit(0, (what, None), what, returns=2)
+        self._calls.submit(0, (what, None), what.value, returns=2)
         self._asked_at[what] = self._updates
         return True
 
     def _late(self) -> list[int]:
         there = self._evaluators.by_place
-        return [i for i, delay in enumerate(self._delays) if delay >= self._max_weight_delay and i in there]
-
-    def _publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
-        self._evaluators.publish(weights, progress)
-        for index in self._late():
-            self._refresh(index)
+        return [i for i, delay in enumerate(self._delays) if delay >= self._upkeep.max_weight_delay and i in there]
 
     def _refresh(self, index: int) -> None:
         """The newest weights there are, or none where it has them: then what filters go by alone."""
@@ -157,43 +206,81 @@ class RemoteLearner(Generic[Note]):
             self._evaluators.refresh_filters(index)
         self._sent[index], self._delays[index] = self._evaluators.version, 0
 
-    def _keep(self, snapshot: Ref) -> None:
-        """Keeps the learner's state where it outlives the learner's machine."""
-        try:
-            self._snapshot = self._runtime.put(self._runtime.get(snapshot))
-        except WorkerLost:
-            # The one before is still there, and so is the next.
-            self._asked_at["snapshot"] = self._updates
+    # -- losses
 
-    def _resume(self, handle: Handle, index: int, life: int) -> list[Ref]:
-        # What was published last may have gone with the machine.
-        self._asked_at["acting_weights"] = -1
-        return [] if self._snapshot is None else [handle.submit("set_state", self._snapshot)]
+    def _succeed(self, handle: Handle, index: int, life: int) -> list[Ref]:
+        """Another learner takes the place of one that was lost."""
+        self._is_new = True
+        self.snapshots.look_for()
+        return []
+
+    def _have_it_resume(self) -> None:
+        """From the best source; from the beginning, where nobody has kept anything so far."""
+        if self.snapshots.looking:
+            return
+        source = self.snapshots.source()
+        if source is not None:
+            self._asked.add(_Asked.RESUME)
+            self._calls.submit(0, (_Asked.RESUME, None), _Asked.RESUME.value, source)
+        elif self.snapshots.any_kept:
+            raise RlcoreError(
+                "the learner was lost, and its state with the machines of all who held it: go on from a checkpoint"
+            )
+        else:
+            self._goes_on({})
+
+    def _resumed(self, done: Arrival[Any]) -> None:
+        """What it was to go on from may have gone meanwhile with a machine, and so may the learner itself."""
+        if done.value is not LOST and done.handle is self.crew.members[0].handle:
+            self._goes_on(done.value)
+
+    def _goes_on(self, progress: Mapping[str, Progress]) -> None:
+        self._is_new = False
+        self._weights_gone = True
+        self._went_back_to = progress
+
+    def _ask_for_answer(self, method: str) -> Any:
+        """Of a learner that knows what it is to know."""
+        while True:
+            # What its work has raised is for whoever takes that in, and so it is left there but for a new one.
+            if self._is_new:
+                self._take_in()
+            while self._is_new:
+                wait_for_any(self.awaited, self._runtime)
+                self._take_in()
+            answer = self.crew.ask(method)[0]
+            # It may have been lost over the question, and its successor have answered.
+            if not self._is_new:
+                return answer
 
     # -- state
 
     def get_weights(self) -> dict[str, Weights]:
         """Every weight of every policy, after all that it has been handed."""
-        weights: dict[str, Weights] = self.crew.ask("get_weights")[0]
+        weights: dict[str, Weights] = self._ask_for_answer("get_weights")
         return weights
 
     def graph_states(self) -> dict[str, dict[str, Any]]:
         """``{policy_id: state}`` of the graphs."""
-        states: dict[str, dict[str, Any]] = self.crew.ask("graph_states")[0]
+        states: dict[str, dict[str, Any]] = self._ask_for_answer("graph_states")
         return states
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on: after all that the learner has been handed."""
-        return {"learner": self.crew.ask("get_state")[0], "updates": self._updates}
+        return {"learner": self._ask_for_answer("get_state"), "updates": self._updates}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree; what is under way is of no use any more, and weights are sent anew."""
         self._calls.forget()
+        self._done.clear()
         self._asked.clear()
         self._updates = int(state["updates"])
-        self._asked_at = {"acting_weights": -1, "snapshot": self._updates}
+        self._asked_at = {_Asked.WEIGHTS: -1, _Asked.SNAPSHOT: self._updates}
         # What evaluators have is of another run, whatever its version.
         self._sent = [-1] * len(self._sent)
         self._delays = [0] * len(self._delays)
-        self._snapshot = self._runtime.put(state["learner"])
-        self.crew.ask("set_state", self._snapshot)
+        learner = self._runtime.put(state["learner"])
+        self.snapshots.begin_with(learner)
+        self._is_new, self._went_back_to = False, None
+        self._went_back(self.crew.ask("resume", learner)[0])
+

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from rlcore.errors import ConfigError
@@ -69,7 +70,7 @@ class TakesTurns(PolicyOptimizer):
 
 
 def step_in_turns(optimizers: Sequence[TakesTurns], runtime: Runtime) -> list[StepResult]:
-    """A step of each, side by side."""
+    """A step of each, side by side. Their timers are shares of the same seconds, so that they add up to those."""
     for optimizer in optimizers:
         optimizer.begin()
     started = runtime.now()
@@ -83,7 +84,12 @@ def step_in_turns(optimizers: Sequence[TakesTurns], runtime: Runtime) -> list[St
         for optimizer in optimizers:
             optimizer.take_in()
     seconds = runtime.now() - started
-    return [optimizer.result(seconds) for optimizer in optimizers]
+    return [_shared(optimizer.result(seconds), len(optimizers)) for optimizer in optimizers]
+
+
+def _shared(result: StepResult, among: int) -> StepResult:
+    """Of so many results of the same seconds: with its share of them."""
+    return replace(result, timers={name: seconds / among for name, seconds in result.timers.items()})
 
 
 def wait_for_any(awaited: Sequence[Awaited], runtime: Runtime) -> None:

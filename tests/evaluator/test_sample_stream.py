@@ -15,6 +15,7 @@ from support.toy_graph import ToyGraph
 
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.in_flight import Asides
 from rlcore.members import STARTING_S
 from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -144,6 +145,31 @@ def test_one_that_fails_again_and_again_ends_it_with_the_first_error() -> None:
     assert any(f"{TRIES - 1} times" in note for note in caught.value.__notes__)
 
 
+def test_what_it_does_besides_does_not_say_that_a_worker_is_in_order() -> None:
+    plan: Plan = {(number, "sample_counted", 0): ValueError(f"number {number}") for number in (1, 3, 4)}
+    one = Streaming(2, plan)
+    asides: Asides[None] = Asides(one.runtime, one.set.crew, 1)
+    with pytest.raises(ValueError, match="number 1"):
+        while True:
+            for index in asides.idle():
+                asides.submit(index, None, "keep", {})
+            one.run(1)
+            asides.arrived()
+
+
+def test_samples_are_as_stale_as_versions_of_the_policy_in_question_have_followed() -> None:
+    one = Streaming(1)
+    one.run(1)
+    before = one.samples[-1].info
+    assert one.set.staleness(before, ["default"]) == 0
+    for policy_id in ("default", "other", "default", "other", "other"):
+        one.set._note_update(frozenset([policy_id]), one.set._new_update({}, {}))
+    assert one.set.version == 5
+    assert [one.set.staleness(before, names) for names in (["default"], ["other"], ["default", "other"])] == [2, 3, 3]
+    later = before._replace(version=4)
+    assert [one.set.staleness(later, [name]) for name in ("default", "other", "none of it")] == [0, 1, 0]
+
+
 def test_a_call_that_nobody_waited_for_and_that_failed_shows_with_the_next_sample() -> None:
     one = Streaming(1, {(1, "receive", 0): ValueError("no such weights")})
     one.run(3)
@@ -251,3 +277,30 @@ def test_who_has_samples_that_it_has_no_room_for_asks_for_no_more() -> None:
     # What is in flight of an evaluator and what waits is as much as was asked for ahead.
     assert len(one.samples) == 50 and len(one.stream.unread) <= 2 * 3
     assert one.set.env_steps <= (50 + 2 * 3) * ROWS
+
+
+def test_what_an_evaluator_has_it_is_not_sent_again() -> None:
+    one = Streaming(1, {(1, "sample_counted", 4): LOSE})
+    weights = one.runtime.put({"default": {"w": np.asarray([7.0])}})
+    received = lambda: [handle.calls.count("receive") for handle in one.runtime.spawned]  # noqa: E731
+    one.run(3)
+    one.set.publish(weights, {"default": Progress(env_steps=5)})
+    for _ in range(3):
+        one.set.refresh(0)
+    one.set.refresh(1)
+    assert received() == [1, 1, 0]
+    one.set.publish(weights, {"default": Progress(env_steps=6)})
+    for _ in range(3):
+        one.set.refresh(0)
+    assert received() == [2, 1, 0]
+    while not one.losses:
+        one.run(1)
+    # Who is new has it from the beginning.
+    assert received() == [2, 1, 0, 1]
+    one.set.refresh(1)
+    assert received() == [2, 1, 0, 1]
+    # After another run was restored nobody has anything.
+    one.set.set_state(one.set.get_state())
+    one.set.publish(weights, {"default": Progress(env_steps=7)})
+    one.set.refresh(1)
+    assert received() == [2, 1, 0, 2]

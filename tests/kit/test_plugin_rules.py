@@ -252,7 +252,7 @@ def test_a_good_package_keeps_all_rules_and_so_do_its_parts(install: Any) -> Non
 def test_the_problems_of_all_parts_are_listed_at_once(install: Any) -> None:
     groups = {
         "rlcore.runtimes": {"like_inline": "kit_parts:Undocumented"},
-        "rlcore.policy_graphs": {"broken.pg": "support.broken_graphs:TakesAnyCall"},
+        "rlcore.policy_graphs": {"broken.pg": "support.broken_graphs.building:TakesAnyCall"},
         "rlcore.envs": {"broken": "support.broken_envs:FloatFrames"},
     }
     install_parts(install, groups=groups, metadata={**METADATA, "Summary": ""})

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
-from support import broken_graphs as broken
+from support.broken_graphs import acting, building, learning, rho, states, weights
 
 from rlcore.batch import SampleBatch
 from rlcore.errors import SpaceError, UnknownPluginError
@@ -26,196 +26,204 @@ DISCRETE, CONTINUOUS = Discrete(3, start=1), Box(-1.0, 1.0, (2,), np.float32)
 MASKED = Dict({"place": OBS, "action_mask": MultiBinary(3)})
 
 #: ``(rule, graph, what the rule says)``; the graph acts in a Discrete space, or a Box where it is in this set.
-BOXES = {broken.NaNActions}
-RECURRENT = {broken.StateOfAnotherShape, broken.OneStateForAll, broken.StatesDiffer, broken.SharedStates}
-RECURRENT |= {broken.PieceOfRows}
+BOXES = {acting.NaNActions}
+RECURRENT = {acting.StateOfAnotherShape, acting.OneStateForAll, acting.StatesDiffer, acting.SharedStates}
+RECURRENT |= {learning.PieceOfRows}
 BROKEN: list[tuple[str, Any, str]] = [
-    ("it_can_be_built", broken.NotBuilt, "RuntimeError: not today (broken_graphs.py:"),
-    ("builds_repeat", broken.RandomStart, "two graphs of one spec differ: weights/policy.out.bias: [0] is"),
-    ("specs_can_be_sent", broken.StaysHere, "its spec cannot be pickled: TypeError: stays here"),
-    ("specs_can_be_sent", broken.RandomStart, "a graph of a spec that was sent differs: weights/policy.out.bias"),
-    ("unknown_settings_are_refused", broken.TakesAnySetting, "Config takes a setting 'no_such_setting'"),
-    ("unknown_settings_are_refused", broken.NoGraphConfig, "Config is <class 'support.broken_graphs.PlainConfig'>"),
-    ("unknown_devices_are_refused", broken.AnyDevice, "the device 'nowhere:7' was taken without a word"),
+    ("it_can_be_built", building.NotBuilt, "RuntimeError: not today (building.py:"),
+    ("builds_repeat", building.RandomStart, "two graphs of one spec differ: weights/policy.out.bias: [0] is"),
+    ("specs_can_be_sent", building.StaysHere, "its spec cannot be pickled: TypeError: stays here"),
+    ("specs_can_be_sent", building.RandomStart, "a graph of a spec that was sent differs: weights/policy.out.bias"),
+    ("unknown_settings_are_refused", building.TakesAnySetting, "Config takes a setting 'no_such_setting'"),
+    (
+        "unknown_settings_are_refused",
+        building.NoGraphConfig,
+        "Config is <class 'support.broken_graphs.building.PlainConfig'>",
+    ),
+    ("unknown_devices_are_refused", building.AnyDevice, "the device 'nowhere:7' was taken without a word"),
     (
         "spaces_it_cannot_handle_are_refused_by_name",
-        broken.AnySpace,
+        building.AnySpace,
         "a Text space to act in was taken without a word",
     ),
-    ("spaces_it_cannot_handle_are_refused_by_name", broken.AnySpace, "a Graph space to see was taken without a word"),
+    ("spaces_it_cannot_handle_are_refused_by_name", building.AnySpace, "a Graph space to see was taken without a word"),
     (
         "spaces_it_cannot_handle_are_refused_by_name",
-        broken.NamelessRefusal,
+        building.NamelessRefusal,
         "a Text space to act in raised SpaceError: unsupported",
     ),
-    ("it_says_what_it_needs", broken.FloatLookahead, "lookahead is 1.5"),
-    ("it_says_what_it_needs", broken.StringUnit, "minibatch_unit is 'row'"),
-    ("it_says_what_it_needs", broken.ListsUtilities, "utilities() gave ['update_target']"),
-    ("unknown_utilities_are_refused", broken.TakesAnyCall, "call('no_such_utility') was taken without a word"),
-    ("no_generator_but_its_own_is_used", broken.GlobalDraws, "numpy's global generator was used"),
+    ("it_says_what_it_needs", building.FloatLookahead, "lookahead is 1.5"),
+    ("it_says_what_it_needs", building.StringUnit, "minibatch_unit is 'row'"),
+    ("it_says_what_it_needs", building.ListsUtilities, "utilities() gave ['update_target']"),
+    ("unknown_utilities_are_refused", building.TakesAnyCall, "call('no_such_utility') was taken without a word"),
+    ("no_generator_but_its_own_is_used", building.GlobalDraws, "numpy's global generator was used"),
     (
         "actions_have_their_shapes_and_types",
-        broken.ColumnActions,
+        acting.ColumnActions,
         "actions has shape (1, 1), expected (1,) (1 observations, exploring)",
     ),
-    ("actions_have_their_shapes_and_types", broken.SmallActions, "actions is int8, expected int64"),
+    ("actions_have_their_shapes_and_types", acting.SmallActions, "actions is int8, expected int64"),
     (
         "actions_have_their_shapes_and_types",
-        broken.NamedActions,
+        acting.NamedActions,
         "actions have the leaves ['move'], the action space ['']",
     ),
-    ("actions_have_their_shapes_and_types", broken.TooManyActions, "actions has numbers outside of 0 to n - 1"),
-    ("actions_have_their_shapes_and_types", broken.NaNActions, "actions is not finite"),
-    ("actions_fit_the_environment", broken.TooManyActions, "the environment would get 4, which is not in Discrete(3"),
-    ("actions_obey_the_mask", broken.Unmasked, "exploring it took action "),
-    ("extras_are_columns", broken.ScalarExtras, "extras['temperature'] is a float for 4 observations"),
-    ("extras_are_columns", broken.NaNExtras, "extras['energy'] is not finite"),
-    ("extras_are_columns", broken.DoubleLogp, "extras['action_logp'] is float64 (4,), expected float32 (4,)"),
+    ("actions_have_their_shapes_and_types", acting.TooManyActions, "actions has numbers outside of 0 to n - 1"),
+    ("actions_have_their_shapes_and_types", acting.NaNActions, "actions is not finite"),
+    ("actions_fit_the_environment", acting.TooManyActions, "the environment would get 4, which is not in Discrete(3"),
+    ("actions_obey_the_mask", acting.Unmasked, "exploring it took action "),
+    ("extras_are_columns", acting.ScalarExtras, "extras['temperature'] is a float for 4 observations"),
+    ("extras_are_columns", acting.NaNExtras, "extras['energy'] is not finite"),
+    ("extras_are_columns", acting.DoubleLogp, "extras['action_logp'] is float64 (4,), expected float32 (4,)"),
     (
         "states_go_in_and_come_out",
-        broken.StateOfAnotherShape,
+        acting.StateOfAnotherShape,
         "act() took a state of (float32 (4, 1)) and gave one of (float32 (4,))",
     ),
-    ("states_go_in_and_come_out", broken.OneStateForAll, "initial_state(4) is (float32 (1, 1))"),
-    ("states_go_in_and_come_out", broken.StatesDiffer, "the rows of initial_state(4) differ"),
-    ("states_go_in_and_come_out", broken.SharedStates, "two calls of initial_state() share memory"),
-    ("acting_follows_the_generator", broken.OwnDraws, "acting twice with equal generators differs: actions: ["),
+    ("states_go_in_and_come_out", acting.OneStateForAll, "initial_state(4) is (float32 (1, 1))"),
+    ("states_go_in_and_come_out", acting.StatesDiffer, "the rows of initial_state(4) differ"),
+    ("states_go_in_and_come_out", acting.SharedStates, "two calls of initial_state() share memory"),
+    ("acting_follows_the_generator", acting.OwnDraws, "acting twice with equal generators differs: actions: ["),
     (
         "acting_without_exploring_is_deterministic",
-        broken.AlwaysExplores,
+        acting.AlwaysExplores,
         "without exploring the actions depend on the generator: [",
     ),
-    ("acting_changes_nothing", broken.ScalesItsArgument, "act() changed its argument obs: [0, 0] is"),
-    ("acting_changes_nothing", broken.CountsActs, "act() changed the graph: acts: "),
-    ("acting_changes_nothing", broken.RemembersActs, "the same call of act() gave something else: actions: [0] is"),
+    ("acting_changes_nothing", acting.ScalesItsArgument, "act() changed its argument obs: [0, 0] is"),
+    ("acting_changes_nothing", acting.CountsActs, "act() changed the graph: acts: "),
+    ("acting_changes_nothing", acting.RemembersActs, "the same call of act() gave something else: actions: [0] is"),
     (
         "rows_are_acted_for_apart",
-        broken.NormalisesRows,
+        acting.NormalisesRows,
         "row 0 alone is acted for in another way than among 6: extras/rank: [0] is 0.0",
     ),
-    ("log_probs_repeat", broken.WrongLogp, "the ratio of row"),
-    ("log_probs_repeat", broken.FewLogProbs, "log_probs() gave (72, 1) for 72 rows"),
+    ("log_probs_repeat", acting.WrongLogp, "the ratio of row"),
+    ("log_probs_repeat", acting.FewLogProbs, "log_probs() gave (72, 1) for 72 rows"),
     (
         "gradients_are_those_of_the_trainable_weights",
-        broken.NoBias,
+        learning.NoBias,
         "gradients() does not give what is trainable: it lacks policy.out.bias",
     ),
     (
         "gradients_are_those_of_the_trainable_weights",
-        broken.FlatGradients,
+        learning.FlatGradients,
         "the gradient of policy.out.weight is float32 (15,)",
     ),
-    ("gradients_are_those_of_the_trainable_weights", broken.NaNGradients, "the gradient of policy.out.bias is not fin"),
-    ("gradients_change_nothing", broken.GradientsCount, "gradients() changed the graph: env_steps: 1, expected 0"),
-    ("gradients_change_nothing", broken.GradientsWrite, "gradients() changed the batch: rows/advantages: [0] is 5.0"),
+    (
+        "gradients_are_those_of_the_trainable_weights",
+        learning.NaNGradients,
+        "the gradient of policy.out.bias is not fin",
+    ),
+    ("gradients_change_nothing", learning.GradientsCount, "gradients() changed the graph: env_steps: 1, expected 0"),
+    ("gradients_change_nothing", learning.GradientsWrite, "gradients() changed the batch: rows/advantages: [0] is 5.0"),
     (
         "gradients_change_nothing",
-        broken.GradientsDrift,
+        learning.GradientsDrift,
         "gradients() of the same batch gave something else: policy.out.bias: [0] is",
     ),
-    ("count_is_the_number_of_samples", broken.CountsBatch, "count is 72 for 36 units with 36 rows"),
-    ("count_is_the_number_of_samples", broken.PieceOfRows, "count is 7 for 7 units with "),
+    ("count_is_the_number_of_samples", learning.CountsBatch, "count is 72 for 36 units with 36 rows"),
+    ("count_is_the_number_of_samples", learning.PieceOfRows, "count is 7 for 7 units with "),
     (
         "gradients_are_averaged_per_sample",
-        broken.Sums,
+        learning.Sums,
         "the mean of the parts' gradients, weighted by count, is not the whole's: policy.out.",
     ),
     (
         "learning_is_gradients_then_apply",
-        broken.LearnsTwice,
+        learning.LearnsTwice,
         "update 1 by learn() and by gradients() and apply_gradients() differ: policy.out.",
     ),
     (
         "pinned_samples_are_learnt_from_alike",
-        broken.PinsHalf,
+        learning.PinsHalf,
         "samples that were pinned are learnt from in another way: policy.out.",
     ),
-    ("pinned_samples_are_learnt_from_alike", broken.PinsOneRow, "pin() of 72 rows says that they are 1"),
-    ("learning_repeats", broken.LearnsAtRandom, "the same updates gave something else: weights/policy.out.bias"),
-    ("learning_moves_the_weights", broken.LearnsNothing, "three updates changed no trainable weight"),
-    ("learning_leaves_the_batch_alone", broken.WritesBatch, "ValueError: output array is read-only"),
+    ("pinned_samples_are_learnt_from_alike", learning.PinsOneRow, "pin() of 72 rows says that they are 1"),
+    ("learning_repeats", learning.LearnsAtRandom, "the same updates gave something else: weights/policy.out.bias"),
+    ("learning_moves_the_weights", learning.LearnsNothing, "three updates changed no trainable weight"),
+    ("learning_leaves_the_batch_alone", learning.WritesBatch, "ValueError: output array is read-only"),
     (
         "the_update_rule_is_followed",
-        broken.OtherRule,
+        learning.OtherRule,
         "after update 1 apply_gradients() and update_rule() are apart: policy.out.",
     ),
     (
         "updates_that_are_not_finite_are_skipped",
-        broken.AppliesNaN,
+        learning.AppliesNaN,
         "an update from rewards that are NaN was not skipped, and made weights NaN",
     ),
     (
         "updates_that_are_not_finite_are_skipped",
-        broken.SkipsHalf,
+        learning.SkipsHalf,
         "a skipped update changed the graph: env_steps: 1, expected 0",
     ),
-    ("updates_that_are_not_finite_are_skipped", broken.StaysSkipping, "after a skipped update good ones are skipped"),
-    ("one_sample_is_enough", broken.NeedsTwo, "a minibatch of one unit was skipped"),
-    ("statistics_are_numbers", broken.ArrayStats, "stats of gradients() are no finite floats: loss"),
-    ("statistics_are_numbers", broken.ShortErrors, "td_error of gradients() has shape (37,) for 36 rows"),
-    ("weights_are_named_arrays", broken.CamelNames, "a weight is called 'Policy/Kernel:0'"),
-    ("weights_are_named_arrays", broken.ListWeights, "weight 'policy.out.bias' is list"),
-    ("weights_are_named_arrays", broken.NaNWeights, "weight 'policy.out.bias' is not finite"),
-    ("layouts_are_canonical", broken.Transposed, "'policy.out.weight' has shape (3, 5), its bias (3,)"),
-    ("acting_and_trainable_name_weights", broken.ListsActing, "acting is ['policy.out.bias', 'policy.out.weight']"),
+    ("updates_that_are_not_finite_are_skipped", learning.StaysSkipping, "after a skipped update good ones are skipped"),
+    ("one_sample_is_enough", learning.NeedsTwo, "a minibatch of one unit was skipped"),
+    ("statistics_are_numbers", learning.ArrayStats, "stats of gradients() are no finite floats: loss"),
+    ("statistics_are_numbers", learning.ShortErrors, "td_error of gradients() has shape (37,) for 36 rows"),
+    ("weights_are_named_arrays", weights.CamelNames, "a weight is called 'Policy/Kernel:0'"),
+    ("weights_are_named_arrays", weights.ListWeights, "weight 'policy.out.bias' is list"),
+    ("weights_are_named_arrays", weights.NaNWeights, "weight 'policy.out.bias' is not finite"),
+    ("layouts_are_canonical", weights.Transposed, "'policy.out.weight' has shape (3, 5), its bias (3,)"),
+    ("acting_and_trainable_name_weights", weights.ListsActing, "acting is ['policy.out.bias', 'policy.out.weight']"),
     (
         "acting_and_trainable_name_weights",
-        broken.NamesMore,
+        weights.NamesMore,
         "trainable names policy.extra, which get_weights() lacks",
     ),
-    ("chosen_weights_are_given", broken.GivesAll, "get_weights of two names: it has policy.out.weight beside"),
-    ("weights_go_round", broken.ForgetsBias, "weights that were set come back as others: policy.out.bias: [0] is 0.0"),
-    ("weights_go_round", broken.HidesBias, "with the same weights two graphs act differently: extras/noise"),
-    ("acting_weights_are_enough", broken.ActsWithMore, "with the acting weights of another a graph acts differently"),
+    ("chosen_weights_are_given", weights.GivesAll, "get_weights of two names: it has policy.out.weight beside"),
+    ("weights_go_round", weights.ForgetsBias, "weights that were set come back as others: policy.out.bias: [0] is 0.0"),
+    ("weights_go_round", weights.HidesBias, "with the same weights two graphs act differently: extras/noise"),
+    ("acting_weights_are_enough", weights.ActsWithMore, "with the acting weights of another a graph acts differently"),
     (
         "acting_weights_are_enough",
-        broken.ClearsOthers,
+        weights.ClearsOthers,
         "set_weights() changed a weight that was not given: policy.out.bias",
     ),
-    ("wrong_weights_are_refused", broken.TakesUnknown, "an unknown name was taken without a word"),
-    ("wrong_weights_are_refused", broken.RefusesOddly, "an unknown name raised KeyError: 'no.such_weight'"),
+    ("wrong_weights_are_refused", weights.TakesUnknown, "an unknown name was taken without a word"),
+    ("wrong_weights_are_refused", weights.RefusesOddly, "an unknown name raised KeyError: 'no.such_weight'"),
     (
         "wrong_weights_are_refused",
-        broken.RefusesVaguely,
+        weights.RefusesVaguely,
         "another shape is refused without saying which: wrong weights",
     ),
     (
         "wrong_weights_are_refused",
-        broken.RefusesHalfWay,
+        weights.RefusesHalfWay,
         "weights with another shape were refused, and some were set: policy.out.bias",
     ),
-    ("weights_are_copied", broken.LiveWeights, "what get_weights() gave changed with an update: policy.out."),
-    ("weights_are_copied", broken.AdoptsWeights, "the graph changed with arrays that it was given: policy.out."),
-    ("states_can_be_stored", broken.ObjectState, "get_state() cannot be stored: '/rule' is a rlcore.optim.Adam"),
-    ("states_can_be_stored", broken.FlatState, "get_state() has no 'weights'"),
+    ("weights_are_copied", weights.LiveWeights, "what get_weights() gave changed with an update: policy.out."),
+    ("weights_are_copied", weights.AdoptsWeights, "the graph changed with arrays that it was given: policy.out."),
+    ("states_can_be_stored", states.ObjectState, "get_state() cannot be stored: '/rule' is a rlcore.optim.Adam"),
+    ("states_can_be_stored", states.FlatState, "get_state() has no 'weights'"),
     (
         "states_can_be_stored",
-        broken.OldWeightsInState,
+        states.OldWeightsInState,
         "the weights in get_state() are not those of get_weights(): policy.out.",
     ),
-    ("states_go_on_exactly", broken.ForgetsMoments, "restored after 3 updates it goes another way: weights/policy.out"),
-    ("states_go_on_exactly", broken.HidesBias, "restored after 0 updates it goes another way: extras/noise"),
-    ("states_are_copies", broken.LiveState, "a state changed while the graph learnt on: weights/policy.out."),
+    ("states_go_on_exactly", states.ForgetsMoments, "restored after 3 updates it goes another way: weights/policy.out"),
+    ("states_go_on_exactly", weights.HidesBias, "restored after 0 updates it goes another way: extras/noise"),
+    ("states_are_copies", states.LiveState, "a state changed while the graph learnt on: weights/policy.out."),
     (
         "states_are_copies",
-        broken.AdoptsState,
+        states.AdoptsState,
         "a state changed while a graph restored from it learnt on: counts: [0] is",
     ),
-    ("postprocessing_is_pure", broken.ClipsRewards, "postprocess() changed its batch: rows/rewards: [0] is"),
-    ("postprocessing_is_pure", broken.LearnsInRho, "postprocess() changed the graph: env_steps: 1, expected 0"),
-    ("postprocessing_is_pure", broken.CountsBatches, "the same batch came out differently the second time: rows/adv"),
-    ("postprocessing_keeps_the_rows", broken.GivesColumns, "postprocess() gave a dict"),
-    ("postprocessing_keeps_the_rows", broken.DropsShortPieces, "72 rows in 14 pieces came out as"),
-    ("postprocessing_keeps_the_rows", broken.DropsColumns, "postprocess() lost the columns t"),
-    ("pieces_are_not_mixed", broken.MixesPieces, "piece 0 comes out differently alone: advantages: [0] is"),
-    ("pieces_are_not_mixed", broken.NormalisesBatch, "piece 0 comes out differently alone: advantages: [0] is"),
+    ("postprocessing_is_pure", rho.ClipsRewards, "postprocess() changed its batch: rows/rewards: [0] is"),
+    ("postprocessing_is_pure", rho.LearnsInRho, "postprocess() changed the graph: env_steps: 1, expected 0"),
+    ("postprocessing_is_pure", rho.CountsBatches, "the same batch came out differently the second time: rows/adv"),
+    ("postprocessing_keeps_the_rows", rho.GivesColumns, "postprocess() gave a dict"),
+    ("postprocessing_keeps_the_rows", rho.DropsShortPieces, "72 rows in 14 pieces came out as"),
+    ("postprocessing_keeps_the_rows", rho.DropsColumns, "postprocess() lost the columns t"),
+    ("pieces_are_not_mixed", rho.MixesPieces, "piece 0 comes out differently alone: advantages: [0] is"),
+    ("pieces_are_not_mixed", rho.NormalisesBatch, "piece 0 comes out differently alone: advantages: [0] is"),
 ]
 
 
 def lab_of(graph: Any) -> GraphLab:
-    continuous = graph in BOXES or graph is broken.GivesAll
+    continuous = graph in BOXES or graph is weights.GivesAll
     config = {"recurrent": True} if graph in RECURRENT else {}
-    if graph is broken.Unmasked:
+    if graph is acting.Unmasked:
         return GraphLab(graph, drawn(MASKED, DISCRETE))
     return GraphLab(graph, drawn(OBS, CONTINUOUS if continuous else DISCRETE), config)
 
@@ -236,7 +244,7 @@ def test_every_rule_has_a_graph_that_breaks_it() -> None:
 
 def test_a_schedule_that_begins_anew_is_found_out() -> None:
     schedule = {"learning_rate": [[0, 1e-3], [5000, 1e-2]]}
-    report = examine_policy_graph([GraphLab(broken.ForgetsSteps, drawn(OBS, DISCRETE), schedule)])
+    report = examine_policy_graph([GraphLab(states.ForgetsSteps, drawn(OBS, DISCRETE), schedule)])
     assert [problem.rule for problem in report.problems] == ["states_go_on_exactly"]
     assert "restored after 3 updates it goes another way" in report.problems[0].what
 
@@ -278,7 +286,7 @@ def test_states_of_acting_may_be_dropped_where_rows_are_learnt_from() -> None:
 
 
 def test_all_problems_are_listed_at_once_and_once_for_all_cases() -> None:
-    class Sloppy(broken.WrongLogp, broken.DropsColumns, broken.ListsActing):
+    class Sloppy(acting.WrongLogp, rho.DropsColumns, weights.ListsActing):
         pass
 
     with pytest.raises(ConformanceError) as caught:
@@ -324,7 +332,7 @@ def test_a_graph_that_was_built_stands_for_its_class_config_and_spaces() -> None
 
 
 def test_spaces_that_it_refuses_are_left_out_unless_they_were_asked_for() -> None:
-    assert [lab.case for lab in graph_labs(broken.OnlyPlain)] == ["Box(5) to Discrete(3)", "Box(5) to Box(2)"]
+    assert [lab.case for lab in graph_labs(acting.OnlyPlain)] == ["Box(5) to Discrete(3)", "Box(5) to Box(2)"]
     with pytest.raises(ConformanceError, match="it_can_be_built") as caught:
         check_policy_graph(LinearPG, spaces=[(OBS, Discrete(2)), (OBS, Box(-1, 1, (0,)))])
     assert caught.value.problems[0].case == "Box(5) to Box(0)"

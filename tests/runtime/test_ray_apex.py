@@ -64,7 +64,7 @@ def test_whoever_is_killed_is_replaced_and_training_goes_on(trainer: Trainer, lo
     optimizer: Any = trainer.optimizers[0]
     crew = {
         "evaluator": trainer.evaluators._crew,
-        "learner": optimizer._learner,
+        "learner": optimizer._learner.crew,
         "replay actor": optimizer._replay,
     }[worker]
     before = trainer.row

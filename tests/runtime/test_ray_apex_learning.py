@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.learning, pytest.mark.xdist_group("ray"), pytest.mark.
 TASKS = {"apex_dqn": ("CartPole-v1", 100_000, 475.0), "apex_ddpg": ("Pendulum-v1", 25_000, -180.0)}
 
 #: What workers are called on Ray, by what losses call them.
-NAMES = {"evaluator": "EvaluatorMaker.sampler(0", "learner": "LearnerActor(", "replay actor": "ReplayActor("}
+NAMES = {"evaluator": "EvaluatorMaker.sampler(0", "learner": "ApexLearner(", "replay actor": "ReplayActor("}
 
 #: Environment steps after which somebody is killed: the policy is being learnt by then, and is not learnt.
 MID_RUN = {"apex_dqn": 10_000, "apex_ddpg": 4000}
@@ -52,13 +52,14 @@ class Losses:
         self.told.append((worker, index))
 
 
-def kill(trainer: Trainer, worker: str) -> None:
-    """The process of the first worker of that kind gets a signal that it cannot know of."""
+def process(trainer: Trainer, worker: str) -> int:
+    """That of the first worker of the kind. It answers when it has done all that it was asked before."""
     import ray
 
     runtime: Any = trainer.optimizers[0].runtime
     handle = next(handle for handle in runtime._handles if handle.name.startswith(NAMES[worker]))
-    os.kill(ray.get(handle.actor.__ray_call__.remote(own_pid)), signal.SIGKILL)
+    pid: int = ray.get(handle.actor.__ray_call__.remote(own_pid))
+    return pid
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -76,10 +77,12 @@ def test_it_is_learnt_though_somebody_is_killed_on_the_way(algorithm: str, worke
     losses = Losses()
     with Trainer(config(algorithm, 1), hooks=[losses]) as trainer:
         row = trainer.step()
+        pid = process(trainer, worker)
         while row["env_steps"] < MID_RUN[algorithm]:
             row = trainer.step()
         assert row["updates"] > 0
-        kill(trainer, worker)
+        # At work, by a signal that it cannot know of.
+        os.kill(pid, signal.SIGKILL)
         result = trainer.train()
         assert losses.told == [(worker, 0)]
         assert (result["dropped_rows"] > 0) == (worker != "evaluator")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.losses import Losses, kill
 from support.received import Received
 
-from rlcore.runtime.ray.handles import RayHandle
 from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_async")
@@ -32,16 +30,6 @@ SHARDS = {"shards": 3, "snapshot_every": 10}
 NEWS_BYTES = 2_500
 
 
-class Losses:
-    """A hook that notes who was lost."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
-
-    def worker_lost(self, index: int, worker: str) -> None:
-        self.told.append((worker, index))
-
-
 @pytest.fixture
 def losses() -> Losses:
     return Losses()
@@ -54,13 +42,6 @@ def trainer(request: pytest.FixtureRequest, losses: Losses) -> Iterator[Trainer]
         for _ in range(4):
             trainer.step()
         yield trainer
-
-
-def kill(handle: RayHandle) -> None:
-    """Ends the worker's process as the system would for want of memory."""
-    import ray
-
-    os.kill(ray.get(handle.actor.__ray_call__.remote(lambda own: os.getpid())), signal.SIGKILL)
 
 
 def test_an_evaluator_that_is_killed_is_replaced_and_its_task_counts_as_dropped(

@@ -74,14 +74,14 @@ class Training:
         config = kind.Config(**{"rounds": ROUNDS, **shards, **settings})
         self.optimizer: Any = kind(self.set.local, self.set, runtime, config, ("default",))
         self.samples: list[Sample] = []
-        arrived = self.optimizer._tasks.arrived
+        arrived = self.optimizer.samples.arrived
 
         def noting(most: int) -> list[Sample]:
             found: list[Sample] = arrived(most)
             self.samples += found
             return found
 
-        self.optimizer._tasks.arrived = noting
+        self.optimizer.samples.arrived = noting
 
     def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
         """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
@@ -199,8 +199,6 @@ def test_an_evaluator_that_is_lost_is_replaced_and_its_task_is_counted(name: str
 @pytest.mark.parametrize("fault", ["crash", "machine", "hang"])
 @pytest.mark.parametrize("shards", [1, 2])
 def test_a_shard_comes_back_from_its_snapshot_and_what_it_lost_is_counted(shards: int, fault: str) -> None:
-    if shards == 1 and fault == "machine":
-        pytest.skip("there is no other shard to hold its snapshot")
     plan = [{"worker": EVALUATORS, "method": "apply", "call": 30, "fault": fault}]
     costs = {"sample_products": 0.1, "apply": 0.01}
     runtime = SimRuntime(SimConfig(seed=1, plan=plan, costs=costs))
@@ -213,6 +211,35 @@ def test_a_shard_comes_back_from_its_snapshot_and_what_it_lost_is_counted(shards
     updates = sum(result.updates for result in results)
     steps = {i: own["default"]["rule"]["step"] for i, own in one.optimizer._shards.ask("get_state").items()}
     assert steps[0] == updates - lost and all(own == updates for i, own in steps.items() if i)
+
+
+def test_a_snapshot_outlives_its_shard_and_whoever_held_it_first() -> None:
+    plan = [
+        {"worker": 0, "method": "sample_products", "call": 8, "fault": "machine"},
+        {"worker": EVALUATORS, "method": "apply", "call": 36, "fault": "machine"},
+    ]
+    costs = {"sample_products": 0.1, "apply": 0.01}
+    one = Training("sharded_ps", SimRuntime(SimConfig(seed=1, plan=plan, costs=costs, inline_bytes=0)), shards=1,
+                   snapshot_every=20, timeout_s=50.0)
+    results = list(one.run(8))
+    assert one.losses == [("evaluator", 0), ("parameter shard", 0)] and len(results) == 8
+    lost = int(sum(result.stats["default"]["lost_updates"] for result in results))
+    assert 36 - 20 <= lost <= 36 - 20 + 2 * EVALUATORS + 2
+
+
+def test_pushing_pulling_and_sampling_overlap() -> None:
+    """An evaluator samples all the time, though each update takes its shard nearly as long."""
+    costs = {"sample_products": 0.1, "apply": 0.09, "receive": 0.001, "start": 0.0}
+    runtime = SimRuntime(SimConfig(seed=1, costs=costs, latency=0.03, call=0.0001))
+    local = EvaluatorSet(runtime, evaluator(0), [functools.partial(evaluator, 0)])
+    config = rlcore_async.ShardedPS.Config(rounds=50, shards=2)
+    optimizer = rlcore_async.ShardedPS(local.local, local, runtime, config, ("default",))
+    optimizer.step()
+    began = runtime.now()
+    result = optimizer.step()
+    # A sample, the call and its answer; one after the other an update would take 0.28 seconds at the least.
+    assert result.updates == 50 and runtime.now() - began <= 50 * 0.165
+    assert result.stats["default"]["staleness_mean"] <= 2.0
 
 
 def test_what_goes_with_its_machine_before_it_was_fetched_is_dropped() -> None:

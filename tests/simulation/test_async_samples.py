@@ -302,3 +302,28 @@ def test_going_on_from_a_state() -> None:
     env_steps = state["env_steps"]
     (result,) = two.run(1)
     assert two.optimizer.get_state()["env_steps"] == env_steps + result.env_steps
+
+
+def test_the_state_of_the_learner_does_not_come_into_the_driver() -> None:
+    one = Training(SimRuntime(SimConfig(seed=2, costs={"sample_counted": 0.1}, inline_bytes=0)))
+    got: list[Any] = []
+    get = one.runtime.get
+
+    def noting(refs: Any) -> Any:
+        values = get(refs)
+        got.extend(values if isinstance(values, list) else [values])
+        return values
+
+    one.runtime.get = noting
+    assert len(list(one.run(6))) == 6
+    assert not any(isinstance(value, dict) and "learner" in value for value in got)
+    # The evaluators keep it.
+    assert all(handle.worker.kept()[0] for handle in one.set.handles)  # type: ignore[attr-defined]
+
+
+def test_samples_that_go_with_their_evaluator_are_counted() -> None:
+    plan = [{"worker": 0, "method": "sample_counted", "call": 3, "fault": "crash"}]
+    one = Training(SimRuntime(sim.delays(1, plan=plan)), timeout_s=50.0)
+    results = list(one.run(8))
+    assert one.losses == [("evaluator", 0)]
+    assert 1 <= sum(result.stats["default"]["lost_samples"] for result in results) <= AHEAD

@@ -95,7 +95,7 @@ def test_those_that_wait_for_nobody_keep_pace_with_each_other(seed: int) -> None
                 # What one takes in more slowly holds up the evaluators for both.
                 assert len(one.samples.unread) <= (2 * one.samples.ahead + 1) * 3
         # Each learns as much as it is to of what has been sampled, less what is on its way.
-        states = [one.get_learning_state()["learner"]["learner"]["ledger"] for one in optimizers]
+        states = [one.get_learning_state()["learner"]["learner"]["learner"]["ledger"] for one in optimizers]
         learnt = [next(iter(state.values()))["learnt_rows"] for state in states]
         assert min(learnt) >= 0.5 * 2 * (row["env_steps"] - 100)
 

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support import simulated
 from support.runs import linear
 from support.workers import replicas
 
+from rlcore.crew import LOST, StrictCrew, WholeCrew
 from rlcore.errors import ConfigError, MachineLost, UserError
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.in_flight import InFlight
 from rlcore.members import STARTING_S
 from rlcore.runtime.base import Resources
 from rlcore.runtime.sim import SimConfig, SimRuntime
+from rlcore.stepping import wait_for_any
 from rlcore.trainer import Trainer
 from rlcore.tree import flatten
 
@@ -236,6 +242,49 @@ def test_workers_wait_for_room_in_the_order_in_which_they_came() -> None:
     runtime.kill(fourth)
     assert runtime.wait([started[3]], 1, 0.0)[0] == [started[3]]
     runtime.close()
+
+
+class Part:
+    """Does a part of the work that no other can do."""
+
+    def work(self) -> None:
+        """Takes its time."""
+
+
+def working(away: tuple[float, float | None], kind: type[StrictCrew]) -> Iterator[list[int]]:
+    """Whoever has done some work by then, of two workers of which one is on a machine that goes."""
+    machine = {"cpus": 1, "away": [{"since": away[0], "until": away[1]}]}
+    runtime = SimRuntime(SimConfig(cpus=2, machines=[machine], costs={"work": 10.0}, max_seconds=1e6))
+    evaluators = EvaluatorSet(runtime, simulated.evaluator(0), room_timeout_s=ROOM_S)
+    crew = evaluators.others("part", [Part, Part], Resources(cpus=1.0), lambda handle, index, life: [], kind)
+    calls: InFlight[None] = InFlight(runtime, crew, 1)
+    while runtime.now() < 2000.0:
+        if not crew.is_stuck:
+            for index in calls.idle():
+                calls.submit(index, None, "work")
+        wait_for_any([calls], runtime)
+        yield [done.index for done in calls.arrived() if done.value is not LOST]
+    runtime.close()
+
+
+def test_the_others_do_not_wait_for_ever_for_one_whose_work_they_cannot_do() -> None:
+    with pytest.raises(UserError) as caught:
+        for _ in working((25.0, None), WholeCrew):
+            pass
+    assert str(caught.value) == (
+        "there was room for 1 of 2 parts for 300 seconds: each needs 1 CPU, and there are 1 CPU in all"
+    )
+
+
+def test_the_others_wait_for_one_whose_work_they_cannot_do() -> None:
+    done = [index for found in working((25.0, 325.0), WholeCrew) for index in found]
+    # They stood still for 300 seconds, and one of them for some more.
+    assert done.count(1) >= 160 and done.count(0) <= done.count(1) + 5
+
+
+def test_the_others_go_on_without_one_whose_work_they_can_do() -> None:
+    done = [index for found in working((25.0, None), StrictCrew) for index in found]
+    assert done.count(0) >= 190 and done.count(1) == 2
 
 
 def test_machines_have_no_more_than_the_cluster() -> None:

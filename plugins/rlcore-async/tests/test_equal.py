@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.optim import SGD, RMSProp, UpdateRule
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.runtime.inline import InlineRuntime
@@ -46,19 +47,42 @@ def weights(optimizer: PolicyOptimizer) -> np.ndarray:
     return np.concatenate([own[name].ravel() for name in sorted(own)])
 
 
+class WithSGD(LinearPG):
+    """Learns by gradient descent with momentum."""
+
+    def update_rule(self) -> UpdateRule:
+        return SGD(10 * super().update_rule().learning_rate, self.config.max_grad_norm, momentum=0.9)
+
+
+class WithRMSProp(LinearPG):
+    """Learns by RMSProp with momentum."""
+
+    def update_rule(self) -> UpdateRule:
+        return RMSProp(super().update_rule().learning_rate, self.config.max_grad_norm, momentum=0.5)
+
+
+#: ``LinearPG`` itself learns by Adam.
+GRAPHS = [LinearPG, WithSGD, WithRMSProp]
+
+
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("max_grad_norm", [None, 0.05])
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_the_number_of_shards_changes_no_bit(count: int) -> None:
-    found = []
+def test_the_number_of_shards_changes_no_bit(count: int, max_grad_norm: float | None, graph: type[LinearPG]) -> None:
+    found, make = [], functools.partial(evaluator, graph=graph, config={**SETTINGS, "max_grad_norm": max_grad_norm})
     for shards in (1, 2, 3, 8, 50):
-        optimizer = made(ShardedPS, count, shards=shards, snapshot_every=2)
+        optimizer = made(ShardedPS, count, make, shards=shards, snapshot_every=2)
         results = [optimizer.step() for _ in range(4)]
         found.append((weights(optimizer).tobytes(), [(one.updates, one.stats) for one in results]))
     assert all(other == found[0] for other in found[1:])
 
 
+@pytest.mark.parametrize("graph", GRAPHS)
+@pytest.mark.parametrize("max_grad_norm", [None, 0.05])
 @pytest.mark.parametrize("count", [0, 1, 3])
-def test_shards_do_what_the_driver_would(count: int) -> None:
-    one, other = made(AsyncGradients, count), made(ShardedPS, count, shards=3)
+def test_shards_do_what_the_driver_would(count: int, max_grad_norm: float | None, graph: type[LinearPG]) -> None:
+    make = functools.partial(evaluator, graph=graph, config={**SETTINGS, "max_grad_norm": max_grad_norm})
+    one, other = made(AsyncGradients, count, make), made(ShardedPS, count, make, shards=3)
     start = weights(one)
     for _ in range(4):
         first, second = one.step(), other.step()

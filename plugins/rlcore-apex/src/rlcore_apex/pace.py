@@ -1,27 +1,20 @@
-"""Who may go on: how much has been sampled, drawn and learnt from, and who is ahead of whom."""
+"""Who may go on: how much has been sampled, drawn and learnt from, who is ahead of whom, and whose turn it is."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from enum import Enum
 from typing import Any
 
+from rlcore.policy_graph import Progress
 from rlcore_apex.config import ApexConfig
 from rlcore_replay import LearningPace
-
-
-class Request(Enum):
-    """What the learner is asked for beside updates, by the method that gives it."""
-
-    WEIGHTS = "acting_weights"
-    SNAPSHOT = "snapshot"
 
 
 class ApexPace:
     """The account of one run. With ``learnt_per_sampled`` neither side gets ahead by more than a learner's queue.
 
     Rows count as learnt from when they are drawn, so that no more is under way than may be learnt; the policy with the
-    fewest is next.
+    fewest is next. What was lost on the way to the learner, or with it, is drawn anew.
     """
 
     def __init__(self, policy_ids: Sequence[str], config: ApexConfig) -> None:
@@ -29,9 +22,8 @@ class ApexPace:
         self._account = LearningPace(
             policy_ids, config.learning_starts, config.learnt_per_sampled, config.minibatch_size
         )
-        self._updates = 0
-        #: After how many updates the learner was last asked for what.
-        self._asked_at = {Request.WEIGHTS: 0, Request.SNAPSHOT: 0}
+        #: Rows that the learner knows of having learnt from, by policy.
+        self._learnt = dict.fromkeys(policy_ids, 0)
 
     @property
     def env_steps(self) -> int:
@@ -46,10 +38,10 @@ class ApexPace:
         """What was stored is gone: as many steps as at the beginning are sampled before it learns again."""
         self._account.begin_again()
 
-    def due(self, held: Mapping[str, int]) -> str | None:
-        """Which policy a minibatch may be drawn of, from a memory that holds so many transitions of each."""
+    def due(self, held: Collection[str]) -> str | None:
+        """Which policy a minibatch may be drawn of, where something of those ``held`` may be."""
         rows = self._account.learnt
-        able = [policy_id for policy_id in rows if held.get(policy_id, 0) and self._account.due(policy_id)]
+        able = [policy_id for policy_id in rows if policy_id in held and self._account.due(policy_id)]
         return min(able, key=rows.__getitem__, default=None)
 
     def learner_is_behind(self, held: Collection[str]) -> bool:
@@ -62,31 +54,23 @@ class ApexPace:
         self._account.learnt_from(policy_id, self._config.minibatch_size)
 
     def undrawn(self, policy_id: str) -> None:
-        """It did not come."""
-        # After a refill it is not in the account any more.
-        self._account.learnt_from(policy_id, -min(self._config.minibatch_size, self._account.learnt[policy_id]))
+        """It did not come, or was lost with the learner."""
+        self._take_back(policy_id, self._config.minibatch_size)
 
-    def learnt(self) -> None:
-        """The learner has made an update."""
-        self._updates += 1
+    def learnt(self, policy_id: str) -> None:
+        """The learner has learnt from a minibatch."""
+        self._learnt[policy_id] += self._config.minibatch_size
 
-    def asked(self, request: Request) -> None:
-        """The learner was asked for it."""
-        self._asked_at[request] = self._updates
+    def learner_is_at(self, progress: Mapping[str, Progress]) -> None:
+        """Another learner takes over that knows of so much: what was learnt since is to be learnt once more."""
+        for policy_id, rows in self._learnt.items():
+            known = progress[policy_id].learnt_rows if policy_id in progress else 0
+            self._take_back(policy_id, max(0, rows - known))
+            self._learnt[policy_id] = known
 
-    def weights_lost(self) -> None:
-        """Those that were sent last may be nowhere any more: they are asked for anew."""
-        self._asked_at[Request.WEIGHTS] = -1
-
-    @property
-    def has_new_weights(self) -> bool:
-        """Whether the learner has made updates since it was last asked for weights."""
-        return self._updates > self._asked_at[Request.WEIGHTS]
-
-    @property
-    def snapshot_is_due(self) -> bool:
-        """Whether enough updates have been made since the learner's state was last kept."""
-        return self._updates - self._asked_at[Request.SNAPSHOT] >= self._config.snapshot_every
+    def _take_back(self, policy_id: str, rows: int) -> None:
+        # After a refill some of it is not in the account any more.
+        self._account.learnt_from(policy_id, -min(rows, self._account.learnt[policy_id]))
 
     def get_state(self, under_way: Sequence[str]) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on: minibatches that are ``under_way``, by policy, are drawn anew."""
@@ -95,10 +79,32 @@ class ApexPace:
             policy_id: max(0, rows - under_way.count(policy_id) * self._config.minibatch_size)
             for policy_id, rows in account["learnt"].items()
         }
-        return {"account": account, "updates": self._updates}
+        return {"account": account}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree; weights are sent anew."""
+        """Goes on from ``get_state``'s tree."""
         self._account.set_state(state["account"])
-        self._updates = int(state["updates"])
-        self._asked_at = {Request.WEIGHTS: -1, Request.SNAPSHOT: self._updates}
+
+
+class Turns:
+    """Takes turns among places in proportion to their shares, smoothly: after any number of turns each is less than
+    one turn away from what is due to it, as long as the same are able.
+
+    Whoever is not able to take a turn is passed over, and not made up to later.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._credit = [0] * size
+
+    def next(self, shares: Mapping[int, int]) -> int:
+        """One of the places that ``shares`` has, all of them above 0."""
+        total = sum(shares.values())
+        for place, share in shares.items():
+            self._credit[place] += share
+        place = max(shares, key=self._credit.__getitem__)
+        self._credit[place] -= total
+        return place
+
+    def begin_anew(self, place: int) -> None:
+        """Somebody else has that place."""
+        self._credit[place] = 0

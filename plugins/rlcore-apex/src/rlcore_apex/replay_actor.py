@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import BATCH_INDEXES, MultiAgentBatch, SampleBatch
+from rlcore.snapshots import SnapshotKeeper
 from rlcore_replay import PrioritizedConfig, ReplayBuffer
 
 
@@ -30,7 +31,7 @@ class NewPriorities(NamedTuple):
     td_error: NDArray[np.float32] | None
 
 
-class ReplayActor:
+class ReplayActor(SnapshotKeeper):
     """Prioritised buffers, one a policy, of ``capacity`` transitions each."""
 
     def __init__(
@@ -41,7 +42,6 @@ class ReplayActor:
             for policy_id in policy_ids
         }
         self._rng = np.random.default_rng(seed)
-        self._kept: dict[str, Any] = {}
 
     def add(self, batch: MultiAgentBatch) -> dict[str, int]:
         """Stores the samples of every policy; how many there are of each by then."""
@@ -66,14 +66,6 @@ class ReplayActor:
         buffer = self._buffers[new.drawn.policy_id]
         there = buffer.still_there(new.indexes, new.drawn.added)
         buffer.update_priorities(new.indexes[there], new.td_error[there])
-
-    def keep(self, snapshot: dict[str, Any]) -> None:
-        """Holds the learner's state, which so outlives the learner's machine."""
-        self._kept = snapshot
-
-    def kept(self) -> dict[str, Any]:
-        """What it was last given to hold."""
-        return self._kept
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly."""

@@ -7,9 +7,7 @@ from typing import Any, ClassVar
 
 from rlcore.errors import WorkerLost
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import StepResult
 from rlcore.sample_stream import Sample
-from rlcore.stepping import wait_for_any
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import Gradients
 from rlcore_async.shard_layout import WholeWeights
@@ -24,16 +22,11 @@ class AsyncGradients(GradientOptimizer):
     def _product(self) -> Gradients:
         return Gradients(self.trains)
 
-    def step(self) -> StepResult:
-        started = self.runtime.now()
-        while self._unfinished():
-            self._tasks.ask()
-            wait_for_any([self._tasks], self.runtime)
-            for sample in self._tasks.arrived(self.evaluators.size):
-                if self._accept(sample):
-                    self._apply(sample)
-                self.evaluators.refresh(sample.index)
-        return self._result(started)
+    def take_in(self) -> None:
+        for sample in self.samples.arrived(self.evaluators.size):
+            if self._accept(sample):
+                self._apply(sample)
+            self.evaluators.refresh(sample.index)
 
     def _apply(self, sample: Sample) -> None:
         """New weights by the gradients of one sample, which may be gone with their machine."""
@@ -41,7 +34,7 @@ class AsyncGradients(GradientOptimizer):
         try:
             gradients = self.runtime.get(sample.results[0])
         except WorkerLost:
-            self._tally.dropped(1)
+            self._tally.came_to_nothing(1)
             return
         self.local.apply_gradients(gradients)
         self._note(sample)

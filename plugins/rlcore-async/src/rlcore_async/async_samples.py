@@ -13,18 +13,18 @@ from typing import Any, ClassVar
 
 from rlcore.crew import LOST
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.learner_tally import LearnerTally
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
-from rlcore.remote_learner import RemoteLearner
+from rlcore.remote_learner import RemoteLearner, Upkeep
 from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
-from rlcore.stepping import wait_for_any
+from rlcore.stepping import Awaited, wait_for_any
 from rlcore_async.aggregation import Aggregation, Batch
 from rlcore_async.batches_learner import BatchesLearner
 from rlcore_async.old_samples import OldSamples
 from rlcore_async.samples_config import AsyncSamplesConfig
-from rlcore_async.samples_tally import SamplesTally
 
 
 class AsyncSamples(PolicyOptimizer):
@@ -51,8 +51,8 @@ class AsyncSamples(PolicyOptimizer):
             functools.partial(BatchesLearner, specs, config, runtime.child()),
             gpus=sum(device.startswith("cuda") for device in config.devices),
             queue=config.learner_queue,
-            max_weight_delay=config.max_weight_delay,
-            snapshot_every=config.snapshot_every,
+            upkeep=Upkeep(config.max_weight_delay, config.snapshot_every),
+            keepers=evaluators.crew,
         )
         self._aggregation = Aggregation(runtime, evaluators, trains, config.aggregators)
         self._samples = evaluators.stream(config.samples_ahead)
@@ -60,7 +60,7 @@ class AsyncSamples(PolicyOptimizer):
         self._waiting: deque[Sample] = deque()
         self._old = OldSamples(config.replay_capacity, config.replay_share, self._rows, config.seed)
         self._env_steps = 0
-        self._tally = SamplesTally()
+        self._tally = LearnerTally(trains)
 
     # -- the algorithm
 
@@ -78,15 +78,17 @@ class AsyncSamples(PolicyOptimizer):
                 if done.value is LOST:
                     self._give_up(done.note)
                 else:
-                    self._tally.learnt(done.value, done.note.staleness)
+                    self._tally.learnt(done.value)
+                    self._tally.stale(done.note.staleness)
                     self._learner.updated(done.value.learnt.updates)
             # After the weights that have come, so that it is sampled with those.
             if self._lacks_samples():
                 self._samples.ask()
             self._wait()
             self._take_samples()
+        self._tally.lost(self._samples.take_lost())
         # What is lost between two steps counts in the next.
-        tally, self._tally = self._tally, SamplesTally()
+        tally, self._tally = self._tally, LearnerTally(self.trains)
         return tally.result(self.runtime.now() - started)
 
     def _has_room(self) -> bool:
@@ -142,14 +144,13 @@ class AsyncSamples(PolicyOptimizer):
 
     def _wait(self) -> None:
         """Until something has come, or somebody's time is over."""
-        own = (self._aggregation, self._learner)
+        own: list[Awaited] = [self._aggregation, *self._learner.awaited]
         # Samples that there is no room for are nothing to wait for.
-        pending = (self._samples, *own) if self._most_samples() else own
-        wait_for_any(pending, self.runtime)
+        wait_for_any([self._samples, *own] if self._most_samples() else own, self.runtime)
 
     def _staleness(self, sample: Sample) -> int:
         """How many versions of the weights have followed those that acted."""
-        return self.evaluators.version - sample.info.version
+        return self.evaluators.staleness(sample.info, self.trains)
 
     def _is_too_old(self, sample: Sample) -> bool:
         bound = self.config.max_staleness

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.graph_spec import GraphSpec
-from rlcore.learner_actor import LearnerActor
-from rlcore.minibatches import Learnt, learn_in_epochs
+from rlcore.learner_actor import Done, LearnerActor
+from rlcore.minibatches import learn_in_epochs
 from rlcore.runtime.base import Runtime
 from rlcore_async.samples_config import AsyncSamplesConfig
-
-
-class Done(NamedTuple):
-    """What became of one batch, and the learner's seconds: at it, and idle before it came."""
-
-    learnt: Learnt
-    learn_s: float
-    wait_s: float
 
 
 class BatchesLearner(LearnerActor):

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
+from rlcore.stepping import Awaited, TakesTurns
 from rlcore_async.gradient_products import Gradients
 from rlcore_async.gradient_tally import GradientTally
 from rlcore_async.gradients_config import AsyncGradientsConfig
 
 
-class GradientOptimizer(PolicyOptimizer):
+class GradientOptimizer(TakesTurns):
     """Keeps the accounts of samples whose gradients are applied as they come.
 
-    ``_tasks`` is the stream of them, one task in flight for each evaluator, also between steps; ``_graphs`` are the
-    driver's own. Subclasses say in ``step`` what becomes of the gradients.
+    One task is in flight for each evaluator, also between steps; ``_graphs`` are the driver's own. Subclasses say in
+    ``take_in`` what becomes of the gradients.
     """
 
     Config = AsyncGradientsConfig
     config: AsyncGradientsConfig
-    asynchronous = True
 
     def __init__(
         self,
@@ -38,24 +39,29 @@ class GradientOptimizer(PolicyOptimizer):
         super().__init__(local, evaluators, runtime, config, trains)
         self._graphs = {policy_id: local.graph(policy_id) for policy_id in trains}
         self._ledger = Ledger(trains)
-        self._tally = GradientTally()
-        self._tasks = evaluators.stream(1, self._product())
+        self._tally = GradientTally(trains)
+        self.samples = evaluators.stream(1, self._product())
 
     @abstractmethod
     def _product(self) -> Gradients:
         """What evaluators are to make of their samples."""
 
-    def _unfinished(self) -> bool:
-        """Whether the step is to take in more samples."""
-        return self._tally.samples < self.config.rounds * self.evaluators.size
+    @property
+    def has_enough(self) -> bool:
+        return self._tally.samples >= self.config.rounds * self.evaluators.size
+
+    def awaited(self) -> Sequence[Awaited]:
+        return [self.samples]
 
     def _accept(self, sample: Sample) -> bool:
         """Counts a sample that has come; whether its gradients are new enough. Schedules go by it from now on."""
         self._ledger.advance(sample.info.env_steps)
         for policy_id, graph in self._graphs.items():
             graph.on_progress(self._ledger.progress[policy_id])
-        too_stale = self.config.too_stale(self._tally.sampled(sample, self.evaluators.version))
-        self._tally.dropped(int(too_stale))
+        staleness = self.evaluators.staleness(sample.info, self.trains)
+        self._tally.sampled(sample, staleness)
+        too_stale = self.config.too_stale(staleness)
+        self._tally.came_to_nothing(int(too_stale))
         return not too_stale
 
     def _note(self, sample: Sample) -> None:
@@ -64,17 +70,19 @@ class GradientOptimizer(PolicyOptimizer):
             self._ledger.note(policy_id, *note)
         self._tally.learnt(sample.note)
 
-    def _result(self, started: float) -> StepResult:
-        """Of the step that began then. What is lost between two steps counts in the next."""
-        self._tally.dropped(self._tasks.take_lost())
-        tally, self._tally = self._tally, GradientTally(self._tally.rows)
-        return tally.result(self.runtime.now() - started, self.trains)
+    def result(self, seconds: float) -> StepResult:
+        # What is lost between two steps counts in the next.
+        lost = self.samples.take_lost()
+        self._tally.lost(lost)
+        self._tally.came_to_nothing(lost)
+        tally, self._tally = self._tally, GradientTally(self.trains, self._tally.rows)
+        return tally.result(seconds)
 
     def get_state(self) -> dict[str, Any]:
         """What is under way is not in it: after ``set_state`` it is sampled anew."""
         return {"graphs": self.graph_states(), "ledger": self._ledger.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._tasks.forget()
+        self.samples.forget()
         self._ledger.set_state(state["ledger"])
         self.evaluators.set_graph_states(state["graphs"])

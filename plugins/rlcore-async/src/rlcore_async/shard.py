@@ -53,7 +53,3 @@ class ParameterShard:
             name: {key: part if key == "step" else in_blocks(part) for key, part in own["rule"].items()}
             for name, own in state.items()
         }
-
-    def keep(self, snapshot: Mapping[str, Any]) -> None:
-        """Holds another shard's snapshot, which so outlives the machine that it was made on."""
-        self._kept = snapshot

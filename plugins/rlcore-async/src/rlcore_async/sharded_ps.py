@@ -4,24 +4,24 @@ only (Li et al. 2014; Liang et al. 2018, RLlib, figure 4(d))."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
-from rlcore.crew import LOST
+from rlcore.crew import LOST, WholeCrew
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
-from rlcore.stepping import wait_for_any
+from rlcore.stepping import Awaited
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
 from rlcore_async.gradients_config import ShardedPSConfig
 from rlcore_async.shard import ParameterShard
 from rlcore_async.shard_layout import ShardedWeights, WeightLayout
+from rlcore_async.shard_snapshots import ShardSnapshots
 from rlcore_async.shard_states import OPTIMIZER, sliced, whole
 
 
@@ -48,8 +48,10 @@ class ShardedPS(GradientOptimizer):
         # Gradients come clipped.
         rules = {name: replace(graph.update_rule(), max_grad_norm=None) for name, graph in graphs}
         builders = [functools.partial(ParameterShard, rules)] * config.shards
+        builders = [functools.partial(ParameterShard, rules)] * config.shards
         self._weights = ShardedWeights(layouts)
-        self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back)
+        self._snapshots = ShardSnapshots(evaluators, ", ".join(trains))
+        self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back, WholeCrew)
         # Of updates and snapshots, of which every push may bring one each.
         self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
         self._load({name: graph.get_state() for name, graph in graphs})
@@ -59,19 +61,21 @@ class ShardedPS(GradientOptimizer):
 
     # -- the algorithm
 
-    def step(self) -> StepResult:
-        started = self.runtime.now()
-        while self._unfinished():
-            if self._room():
-                self._tasks.ask()
-            self._wait()
+    @property
+    def wants_samples(self) -> bool:
+        return self._room() > 0
+
+    def awaited(self) -> Sequence[Awaited]:
+        # Samples that there is no room for are nothing to wait for.
+        return [self.samples, self._pushes] if self._room() else [self._pushes]
+
+    def take_in(self) -> None:
+        self._pull()
+        for sample in self.samples.arrived(self._room()):
+            if self._accept(sample):
+                self._push(sample)
             self._pull()
-            for sample in self._tasks.arrived(self._room()):
-                if self._accept(sample):
-                    self._push(sample)
-                self._pull()
-                self._refresh(sample.index)
-        return self._result(started)
+            self._refresh(sample.index)
 
     def _push(self, sample: Sample) -> None:
         """Every shard that is there gets its slice of the gradients, by reference; now and then it keeps a snapshot."""
@@ -92,8 +96,7 @@ class ShardedPS(GradientOptimizer):
             elif done.note is None:
                 self._parts[done.index], self._news = done.others[0], True
             else:
-                self._snapshots[done.index], self._kept[done.index] = done.others[0], done.note
-                self._shards.tell_one((done.index + 1) % self.config.shards, "keep", done.others[0])
+                self._snapshots.keep(done.index, done.others[0], done.note)
 
     def _refresh(self, index: int) -> None:
         """The evaluator gets the newest weights of every shard, from the shards."""
@@ -106,24 +109,20 @@ class ShardedPS(GradientOptimizer):
         """How many samples the shards can take; further ones wait where they come from."""
         return min(self._pushes.room(i) for i in range(self.config.shards)) // 2
 
-    def _wait(self) -> None:
-        """Until a sample has come, or there is room for it, or somebody's time is over."""
-        wait_for_any([self._tasks, self._pushes] if self._room() else [self._pushes], self.runtime)
-
     # -- losses and state
 
     def _bring_back(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """A shard that takes the place of another goes on from its last snapshot; what was applied since is lost."""
-        self._tally.lost_updates += self._pushed - self._kept[index]
-        self._kept[index] = self._pushed
-        return [handle.submit("set_state", self._snapshots[index])]
+        gone_on, lost = self._snapshots.resume(index, handle, self._pushed)
+        self._tally.lost_updates += lost
+        return [gone_on]
 
     def _load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
         """Shards that go on from the states of graphs."""
-        self._pushed, self._kept, self._news = 0, [0] * self.config.shards, False
+        self._pushed, self._news = 0, False
         self._parts: list[Ref | None] = [None] * self.config.shards
-        self._snapshots = [self.runtime.put(own) for own in sliced(self._graphs, states, self.config.shards)]
-        for i, snapshot in enumerate(self._snapshots):
+        self._snapshots.begin_with([self.runtime.put(own) for own in sliced(self._graphs, states, self.config.shards)])
+        for i, snapshot in enumerate(self._snapshots.last):
             self._shards.tell_one(i, "set_state", snapshot)
 
     def get_weights(self) -> dict[str, Weights]:
@@ -139,7 +138,7 @@ class ShardedPS(GradientOptimizer):
         """Of every policy the weights, and what its update rule remembers."""
         known = self._shards.ask("get_state")
         # Whoever finds no room to start will go on from its last snapshot.
-        there = [known[i] if i in known else self.runtime.get(last) for i, last in enumerate(self._snapshots)]
+        there = [known[i] if i in known else self.runtime.get(last) for i, last in enumerate(self._snapshots.last)]
         return whole(there, self._weights.layouts)
 
     def set_state(self, state: dict[str, Any]) -> None:

@@ -1,0 +1,134 @@
+"""Several optimizers whose evaluators compute gradients, in one run: they take turns, and nothing is counted twice."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from support.losses import Losses
+from support.runs import two_agents
+
+from rlcore.errors import ConfigError, RlcoreError
+from rlcore.trainer import Trainer
+
+#: Rows of one sample: two slots of ten environment steps, in which each agent acts.
+ENVS, STEPS, EVALUATORS = 2, 10, 3
+ROWS = ENVS * STEPS
+
+
+def settings(left: dict[str, Any], right: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """Two policies, each with an optimizer of its own."""
+    return two_agents(
+        {
+            "policies": {"left": {"optimizer": left}, "right": {"optimizer": right}},
+            "evaluators.count": EVALUATORS,
+            "evaluators.envs": ENVS,
+            "evaluators.fragment": STEPS,
+            **changes,
+        }
+    )
+
+
+def simulated(seed: int, **changes: Any) -> dict[str, Any]:
+    costs = {"sample_products": {"seconds": 0.1, "spread": 0.5}, "apply": 0.01}
+    return {"runtime": {"name": "sim", "seed": seed, "costs": costs, "max_seconds": 1e5, **changes}}
+
+
+GRADIENTS = {"name": "async_gradients", "rounds": 3}
+SHARDS = {"name": "sharded_ps", "rounds": 5, "shards": 2, "snapshot_every": 4}
+
+
+@pytest.mark.parametrize("optimizer", [GRADIENTS, SHARDS])
+def test_two_do_what_one_does_for_both_policies(optimizer: dict[str, Any]) -> None:
+    apart = {**optimizer, "max_staleness": 1000}
+    found = []
+    for right in (optimizer, apart):
+        with Trainer(settings(optimizer, right, **{"evaluators.count": 1, "runtime": "inline"})) as trainer:
+            rows = [trainer.step() for _ in range(5)]
+            assert len(trainer.optimizers) == (1 if right is optimizer else 2)
+            found.append((trainer.weights(), [(row["updates"], row["learnt_rows"], row["env_steps"]) for row in rows]))
+    (one, counts), (two, others) = found
+    assert counts == others and counts[-1][0] == 2 * 5 * optimizer["rounds"]
+    for policy_id, weights in one.items():
+        assert all((two[policy_id][name] == own).all() for name, own in weights.items())
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("right", [SHARDS, {**GRADIENTS, "rounds": 7}])
+def test_each_learns_from_every_sample_at_one_pace(right: dict[str, Any], seed: int) -> None:
+    with Trainer(settings(GRADIENTS, right, **simulated(seed))) as trainer:
+        optimizers: Any = trainer.optimizers
+        for i in range(1, 9):
+            row = trainer.step()
+            assert all(one._tally.samples <= EVALUATORS for one in optimizers)
+            assert all(len(one.samples.unread) <= EVALUATORS for one in optimizers)
+            assert row["env_steps"] >= i * right["rounds"] * EVALUATORS * ROWS
+        # All of it, but for what waits for room.
+        waiting = sum(len(one.samples.unread) for one in optimizers)
+        assert row["learnt_rows"] == 2 * row["env_steps"] - waiting * ROWS and row["dropped_rows"] == 0
+        assert row["updates"] == row["learnt_rows"] // ROWS
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 200))])
+def test_whatever_fails_each_learns_from_a_sample_or_counts_it_as_dropped(seed: int) -> None:
+    draw = random.Random(seed)
+    rates = {kind: draw.choice([0.0, 0.01, 0.03]) for kind in ("crash", "machine", "hang", "request", "answer")}
+    faults = {"rates": {**rates, "limit": 4}, "inline_bytes": draw.choice([0, 100_000])}
+    losses = Losses()
+    with Trainer(settings(GRADIENTS, SHARDS, **simulated(seed, **faults)), hooks=[losses]) as trainer:
+        for _ in range(6):
+            try:
+                row = trainer.step()
+            except RlcoreError as error:
+                again = any("was replaced after this" in note for note in getattr(error, "__notes__", []))
+                assert (again or "lost its last snapshot" in str(error)) and losses.told, repr(error)
+                return
+            ledgers = [own for one in trainer.optimizers for own in one.get_state()["ledger"].values()]
+            taken, learnt = (sum(own[name] for own in ledgers) for name in ("env_steps", "learnt_rows"))
+            assert learnt == row["learnt_rows"] <= taken <= row["learnt_rows"] + row["dropped_rows"]
+            assert row["dropped_rows"] % ROWS == 0 and (losses.told or not row["dropped_rows"])
+
+
+def test_the_seconds_of_a_step_are_counted_once() -> None:
+    with Trainer(settings(GRADIENTS, SHARDS, **simulated(1))) as trainer:
+        trainer.step()
+        before = trainer.row["wall_s"]
+        row = trainer.step()
+        seconds = row["wall_s"] - before
+        assert seconds > 0.3
+        assert row["sample_s"] + row["learn_s"] + row["sync_s"] == pytest.approx(seconds)
+
+
+def test_they_take_turns_with_one_that_replays() -> None:
+    pytest.importorskip("rlcore_apex")
+    apex = {"name": "apex", "capacity": 4096, "learning_starts": 100, "minibatch_size": 32, "learnt_per_sampled": 2.0}
+    config = settings(GRADIENTS, apex, **simulated(2, call=0.0001))
+    config["policies"]["right"]["graph"] = "rlcore.testing.linear_q:LinearQ"
+    with Trainer(config) as trainer:
+        for _ in range(12):
+            row = trainer.step()
+        states = [one.get_state() for one in trainer.optimizers]
+        assert states[0]["ledger"]["left"]["env_steps"] == states[0]["ledger"]["left"]["learnt_rows"] >= 2000
+        assert row["updates"] > states[0]["ledger"]["left"]["updates"] + 50
+
+
+def test_beside_one_that_goes_by_rounds_they_are_refused() -> None:
+    pytest.importorskip("rlcore_sync")
+    for optimizer in (GRADIENTS, SHARDS):
+        with pytest.raises(ConfigError, match=f"'{optimizer['name']}' takes samples as they come and 'multi_gpu' goes"):
+            Trainer(settings(optimizer, {"name": "multi_gpu"}))
+
+
+def test_both_go_on_from_where_they_were_saved(tmp_path: Any) -> None:
+    config = settings(GRADIENTS, SHARDS, **{"evaluators.count": 2, "runtime": "inline"})
+    with Trainer(config) as one:
+        for _ in range(3):
+            one.step()
+        one.save(tmp_path / "saved")
+        with Trainer.restore(tmp_path / "saved", trust=True) as other:
+            for _ in range(3):
+                first, second = one.step(), other.step()
+                assert (first["env_steps"], first["updates"]) == (second["env_steps"], second["updates"])
+            for policy_id, weights in one.weights().items():
+                assert all((other.weights()[policy_id][name] == own).all() for name, own in weights.items())
