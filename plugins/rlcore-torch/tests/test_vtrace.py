@@ -137,12 +137,15 @@ def test_B118_on_policy_it_is_the_n_step_return() -> None:
     assert found.targets[0].item() == pytest.approx(12.187, abs=1e-12)
 
 
+@pytest.mark.parametrize("normalized", [True, False], ids=["normalized", "as_they_are"])
 @pytest.mark.parametrize("shifted", [True, False], ids=["stale", "fresh"])
 @pytest.mark.parametrize("model", [{}, {"lstm": 6}, {"shared_value": True}, {"lstm": 4, "shared_value": True}])
 @pytest.mark.parametrize("graph", [IMPALA, APPO])
-def test_a_graphs_loss_is_made_of_it(build: Build, graph: Any, model: dict[str, Any], shifted: bool) -> None:
+def test_a_graphs_loss_is_made_of_it(
+    build: Build, graph: Any, model: dict[str, Any], shifted: bool, normalized: bool
+) -> None:
     clips = {"rho_clip": 0.9, "trace_clip": 0.8, "vtrace_lambda": 0.95}
-    own = build(graph, model={"hidden": [8], **model}, gamma=GAMMA, normalize_advantages=False, **clips)
+    own = build(graph, model={"hidden": [8], **model}, gamma=GAMMA, normalize_advantages=normalized, **clips)
     env = partial(Drawn, own.observation_space, own.action_space)
     batch = PolicyEvaluator(env=env, graph=own, num_envs=3, collect=Fragment(9), rng=4).sample()
     if shifted:
@@ -171,6 +174,9 @@ def test_a_graphs_loss_is_made_of_it(build: Build, graph: Any, model: dict[str, 
     )
     ratios = np.exp(log_ratios)
     errors = found.advantages / ratios
+    if normalized:
+        # Not what the ratios have weighed: an action that the policy has given up counts for nothing.
+        errors = (errors - errors.mean()) / errors.std()
     if graph is IMPALA:
         expected = np.mean(log_probs * np.minimum(ratios, 1.0) * errors)
     else:

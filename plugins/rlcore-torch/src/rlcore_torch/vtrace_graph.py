@@ -36,8 +36,8 @@ class VTraceConfig(TorchConfig):
 
     The loss is the policy's, plus ``vf_loss_coeff`` times the mean squared error of the values, minus
     ``entropy_coeff`` (a schedule) times the entropy. ``normalize_advantages`` gives those of each minibatch mean 0 and
-    deviation 1; several devices do so each with its share. ``rmsprop_decay`` is of use with ``update_rule: rmsprop``
-    only, ``epsilon`` with both.
+    deviation 1, before ratios weigh them; several devices do so each with its share. ``rmsprop_decay`` is of use with
+    ``update_rule: rmsprop`` only, ``epsilon`` with both.
     """
 
     rho_clip: NonNegativeFloat = 1.0
@@ -70,7 +70,7 @@ class VTracePolicyGraph(TorchPolicyGraph):
         """
 
     def advantages(self, log_ratios: Tensor, errors: Tensor) -> Tensor:
-        """From V-trace ``errors``, both ``[n, 1]`` and without gradients."""
+        """From V-trace ``errors``, normalised where that is asked for, both ``[n, 1]`` and without gradients."""
         return errors
 
     def update_rule(self) -> UpdateRule:
@@ -127,9 +127,11 @@ class VTracePolicyGraph(TorchPolicyGraph):
         log_ratios = evaluated.log_probs - minibatch[ACTION_LOGP]
         found = self._vtrace(own, after, log_ratios, minibatch)
         targets, errors = (part.to(values.dtype)[:, None] for part in found)
-        advantages = self.advantages(log_ratios.detach(), errors)
         if self.config.normalize_advantages:
-            (advantages,) = losses.normalize([advantages])
+            # Before ratios weigh them: a mean that is taken off afterwards would move the probabilities of actions
+            # that the policy has given up, without a bound.
+            (errors,) = losses.normalize([errors])
+        advantages = self.advantages(log_ratios.detach(), errors)
         return {
             "policy_loss": self.policy_loss(evaluated.log_probs, log_ratios, advantages, minibatch),
             "entropy": evaluated.negative_entropy,
