@@ -187,6 +187,29 @@ def test_a_graphs_loss_is_made_of_it(
     assert (stats["kl"] > 1e-4) == shifted
 
 
+@pytest.mark.parametrize("graph", [IMPALA, APPO])
+def test_kl_coeff_holds_the_policy_near_the_one_that_acted(build: Build, graph: Any) -> None:
+    free, held = (build(graph, model={"hidden": [8]}, kl_coeff=coeff) for coeff in (0.0, 0.7))
+    env = partial(Drawn, free.observation_space, free.action_space)
+    batch = PolicyEvaluator(env=env, graph=free, num_envs=3, collect=Fragment(9), rng=4).sample()
+    # KL has no slope where both are the same.
+    fresh = [own.gradients(batch).gradients for own in (free, held)]
+    for name, gradient in fresh[0].items():
+        np.testing.assert_allclose(gradient, fresh[1][name], rtol=1e-5, atol=1e-7)
+    rng = np.random.default_rng(3)
+    moved = {n: w + 0.3 * rng.standard_normal(w.shape).astype(np.float32) for n, w in free.get_weights().items()}
+    for own in (free, held):
+        own.set_weights(moved)
+    stats = held.gradients(batch).stats
+    terms = stats["policy_loss"] + 0.5 * stats["value_loss"] - 0.01 * stats["entropy"] + 0.7 * stats["kl"]
+    assert stats["loss"] == pytest.approx(terms, rel=1e-5)
+    before = stats["kl"]
+    plain = free.gradients(batch).gradients
+    pull = {name: gradient - plain[name] for name, gradient in held.gradients(batch).gradients.items()}
+    held.set_weights({name: moved[name] - 0.01 * own for name, own in pull.items()})
+    assert held.gradients(batch).stats["kl"] < before
+
+
 @torch.inference_mode()
 def last_values_of(own: Any, batch: SampleBatch) -> Any:
     """By the weights as they are, from the state before each piece on."""
