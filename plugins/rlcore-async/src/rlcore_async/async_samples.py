@@ -80,9 +80,9 @@ class AsyncSamples(PolicyOptimizer):
                 else:
                     self._tally.learnt(done.value, done.note.staleness)
                     self._learner.updated(done.value.learnt.updates)
-            # After the weights that have come, so that it is sampled with those.
-            if self._lacks_samples():
-                self._samples.ask()
+            # After the weights that have come, so that it is sampled with those; and while the learner learns, so that
+            # it need not wait. Those in the queue before it are held by nobody: a sample that lies here is.
+            self._samples.ask(() if self._lacks_samples() else self._waiting)
             self._wait()
             self._take_samples()
         # What is lost between two steps counts in the next.
