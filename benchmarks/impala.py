@@ -2,11 +2,12 @@
 
     python benchmarks/impala.py
 
-impala's recipe is as it comes; options change it. Its learner is blocked while it has nothing to do, and what fetching
-samples from Ray takes is part of that. Beside it runs RLlib's PPO with two runners, where `pip install "ray[rllib]"`
-has been done, by the recipe that the other benchmarks have (4 epochs over 8 environments x 128 steps, minibatches of 256,
-two networks of 64 x 64). Contestants take turns, each in a fresh process with a Ray of its own; what starting takes is
-not counted. Given are medians by the clock, which other work on the machine disturbs, and the ratio of them.
+impala's recipe is as it comes; options change it. Its learner is blocked while it has nothing to do, and what
+fetching samples from Ray takes is part of that. Beside it runs RLlib's PPO with two runners, where `pip install
+"ray[rllib]"` has been done, by the recipe that the other benchmarks have (4 epochs over 8 environments x 128 steps,
+minibatches of 256, two networks of 64 x 64). Contestants take turns, each in a fresh process with a Ray of its own;
+what starting takes is not counted. Given are medians by the clock, which other work on the machine disturbs, and the
+ratio of them.
 """
 
 from __future__ import annotations
