@@ -195,8 +195,9 @@ class RemoteLearner(Generic[Note]):
         return True
 
     def _late(self) -> list[int]:
-        there = self._evaluators.by_place
-        return [i for i, delay in enumerate(self._delays) if delay >= self._upkeep.max_weight_delay and i in there]
+        late = [i for i, delay in enumerate(self._delays) if delay >= self._upkeep.max_weight_delay]
+        there = self._evaluators.by_place if late else {}
+        return [i for i in late if i in there]
 
     def _refresh(self, index: int) -> None:
         """The newest weights there are, or none where it has them: then what filters go by alone."""

@@ -70,8 +70,8 @@ class Snapshots:
 
     @property
     def awaited(self) -> list[Asides[None]]:
-        """What to wait for."""
-        return [self._keeping, self._asking]
+        """What to wait for; nothing, most of the time."""
+        return [calls for calls in (self._keeping, self._asking) if calls.count()]
 
     def keep(self, snapshot: Ref) -> None:
         """Sends it to those who keep it; whoever has not taken the one before goes without."""
@@ -83,11 +83,12 @@ class Snapshots:
 
     def take_in(self) -> None:
         """Notes who has got it, and what came of asking for it."""
-        for kept in self._keeping.arrived():
+        # Keepers may be many, and there is seldom anything to hear of them.
+        for kept in self._keeping.arrived() if self._keeping.count() else ():
             if kept.value is not LOST:
                 self._holders.pop(kept.index, None)
                 self._holders[kept.index] = kept.handle
-        for asked in self._asking.arrived():
+        for asked in self._asking.arrived() if self._asking.count() else ():
             if asked.value is True:
                 self._found.append(asked.others[0])
 
