@@ -306,10 +306,6 @@ class EvaluatorSet:
                 self._crew.tell_one(index, "receive", *update)
         self._sent[index] = handle, self._version
 
-    def hold(self, index: int, key: str, value: Ref) -> None:
-        """Has one evaluator hold a value, by reference, in place of another of that key; it is not waited for."""
-        self._crew.tell_one(index, "hold", key, value)
-
     def refresh_filters(self, index: int) -> None:
         """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""
         statistics = filter_statistics(self._filters)

@@ -26,8 +26,7 @@ class ParameterShard:
 
     def apply(self, gradients: Mapping[str, NDArray[Any]], rates: Mapping[str, float]) -> tuple[None, dict[str, Any]]:
         """One update of each policy named, at its learning rate; then nothing, and all weights here, in blocks."""
-        if not self._weights:
-            raise RlcoreError("a parameter shard lost its last snapshot, with the machine that held it")
+        self._check()
         for name, own in gradients.items():
             self._weights[name], self._memory[name] = self._rules[name].update(
                 self._weights[name], in_blocks(own), self._memory[name], rates[name]
@@ -40,6 +39,7 @@ class ParameterShard:
 
     def get_state(self) -> dict[str, Any]:
         """``{policy_id: {"weights": slice, "rule": {"step": n, slot: slice}}}``"""
+        self._check()
         state = {}
         for name, blocks in self._weights.items():
             rule = {key: own if key == "step" else joined(own.values()) for key, own in self._memory[name].items()}
@@ -53,3 +53,7 @@ class ParameterShard:
             name: {key: part if key == "step" else in_blocks(part) for key, part in own["rule"].items()}
             for name, own in state.items()
         }
+
+    def _check(self) -> None:
+        if not self._weights:
+            raise RlcoreError("a parameter shard lost its last snapshot, with the machine that held it")

@@ -50,7 +50,7 @@ class ShardedPS(GradientOptimizer):
         builders = [functools.partial(ParameterShard, rules)] * config.shards
         builders = [functools.partial(ParameterShard, rules)] * config.shards
         self._weights = ShardedWeights(layouts)
-        self._snapshots = ShardSnapshots(evaluators, ", ".join(trains))
+        self._snapshots = ShardSnapshots(runtime, evaluators, ", ".join(trains))
         self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back, WholeCrew)
         # Of updates and snapshots, of which every push may bring one each.
         self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
@@ -97,6 +97,7 @@ class ShardedPS(GradientOptimizer):
                 self._parts[done.index], self._news = done.others[0], True
             else:
                 self._snapshots.keep(done.index, done.others[0], done.note)
+        self._snapshots.take_in()
 
     def _refresh(self, index: int) -> None:
         """The evaluator gets the newest weights of every shard, from the shards."""
