@@ -177,10 +177,13 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         return info, batch
 
     def sample_products(self, products: Sequence[SampleProduct | None]) -> tuple[Any, ...]:
-        """The counts with the notes of ``products``, then the products' results; None stands for the sample itself."""
+        """The counts with the notes of ``products``, then the products' results, where there are any; None stands for
+        the sample itself."""
         info, batch = self.sample_counted()
         made = [(None, batch) if product is None else product.make(self, batch) for product in products]
-        return (info, [note for note, *_ in made]), *(result for _, *results in made for result in results)
+        told = info, [note for note, *_ in made]
+        results = [result for _, *own in made for result in own]
+        return (told, *results) if results else told
 
     def _sample(self) -> MultiAgentBatch:
         self._refresh_actors()

@@ -59,12 +59,13 @@ class SampleStream:
         #: Samples that another stream has taken in and this one has not given.
         self.unread: deque[Sample] = deque()
 
-    def ask(self) -> None:
+    def ask(self, held: Collection[Sample] = ()) -> None:
         """Everyone who has fewer than ``ahead`` samples to give is asked for more; a sample of each in turn.
 
-        Those that have come and were not given count as well: who has no room for them gets no more.
+        Those that have come and were not given count as well, and those given that are still ``held`` by whoever asks:
+        who has no room for them gets no more.
         """
-        self._source.ask(self.ahead, self.unread)
+        self._source.ask(self.ahead, [*self.unread, *held])
 
     @property
     def full(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from support.faulty import HANG, LOSE, Cost, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
+from rlcore.batch import MultiAgentBatch
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Asides
@@ -21,6 +23,7 @@ from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
 from rlcore.runtime.inline import InlineRuntime
+from rlcore.sample_products import SampleProduct
 from rlcore.sample_stream import Sample
 from rlcore.sampling.collect import Fragment
 from rlcore.sampling.filters import MeanStd
@@ -232,6 +235,34 @@ def test_no_more_is_asked_for_while_enough_is_not_taken() -> None:
     assert len(one.samples) == 4
     assert Counter(sample.index for sample in one.stream.unread) == {0: 2, 1: 2, 2: 2}
     assert one.stream.next == []
+
+
+@dataclass(frozen=True)
+class Told(SampleProduct):
+    """Of each sample how many rows it has, and as many references to nothing as are asked for."""
+
+    count: int
+
+    @property
+    def results(self) -> int:
+        return self.count
+
+    def make(self, evaluator: PolicyEvaluator, sample: MultiAgentBatch) -> tuple[Any, ...]:
+        return len(sample["default"]), *([None] * self.count)
+
+
+@pytest.mark.parametrize("results", [0, 1, 2])
+def test_a_product_may_be_a_note_alone(results: int) -> None:
+    one = EvaluatorSet(InlineRuntime(), evaluator())
+    stream = one.stream(1, Told(results))
+    stream.ask()
+    (sample,) = stream.arrived(10)
+    assert sample.note == ROWS == sample.info.env_steps and len(sample.results) == results
+    # Beside a stream of the samples themselves both are made.
+    whole = one.stream(1)
+    stream.ask()
+    (told,), (sampled,) = stream.arrived(10), whole.arrived(10)
+    assert told.note == ROWS == len(InlineRuntime().get(sampled.batch)["default"])
 
 
 def test_rounds_that_leave_out_the_slowest_are_no_streams() -> None:

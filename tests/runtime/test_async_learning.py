@@ -1,4 +1,5 @@
-"""The asynchronous gradients learn: in process and on Ray with two evaluators, and while workers are killed."""
+"""The asynchronous gradients learn: in process and on Ray with two evaluators. While workers are killed they do, and
+so do asynchronous samples."""
 
 from __future__ import annotations
 
@@ -87,3 +88,19 @@ def test_cartpole_is_learnt_while_evaluators_and_shards_are_killed_in_turn() -> 
         assert trainer.evaluate(100).episode_return_mean >= TASKS["CartPole-v1"][1]
     assert [worker for worker, _ in losses.told] == [("evaluator", "parameter shard")[i % 2] for i in range(killed)]
     assert killed >= 8
+
+
+def test_cartpole_is_learnt_by_impala_while_evaluators_and_the_learner_are_killed_in_turn() -> None:
+    losses, killed = Losses(), 0
+    with Trainer({**config("impala", "CartPole-v1", "ray", 1), "stop": {}}, hooks=[losses]) as trainer:
+        optimizer: Any = trainer.optimizers[0]
+        row = trainer.step()
+        while row["env_steps"] < 200_000:
+            # The last quarter is undisturbed, as is the time in which the policy is near its best.
+            if killed < 4 and row["env_steps"] >= (killed + 1) * 2 * KILL_EVERY:
+                crew = optimizer._learner.crew if killed % 2 else trainer.evaluators
+                kill(crew.by_place[0])
+                killed += 1
+            row = trainer.step()
+        assert trainer.evaluate(100).episode_return_mean >= TASKS["CartPole-v1"][1]
+    assert [worker for worker, _ in losses.told] == ["evaluator", "learner"] * 2

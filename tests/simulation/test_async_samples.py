@@ -231,6 +231,18 @@ def test_evaluators_wait_for_a_slow_learner(kind: int) -> None:
     assert max(lags) <= 2 * EVALUATORS * AHEAD + QUEUE
 
 
+@pytest.mark.parametrize("ahead", [1, 2])
+def test_a_learner_that_evaluators_can_supply_does_not_wait(ahead: int) -> None:
+    # 1.2 samples in a second, of which it learns from one.
+    costs = {"sample_counted": 2.5, "learn": 1.0}
+    one = Training(SimRuntime(SimConfig(seed=1, costs=costs)), timeout_s=1e6, samples_ahead=ahead, learner_queue=2)
+    next(one.run(1))
+    started = one.runtime.now()
+    updates = sum(result.updates for result in one.run(7))
+    # To within the batches that are on their way.
+    assert updates >= 0.98 * (one.runtime.now() - started) - 2
+
+
 def test_a_seed_replays_event_by_event() -> None:
     digests = []
     for seed in (3, 3, 4):

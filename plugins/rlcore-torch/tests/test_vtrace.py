@@ -137,12 +137,15 @@ def test_B118_on_policy_it_is_the_n_step_return() -> None:
     assert found.targets[0].item() == pytest.approx(12.187, abs=1e-12)
 
 
+@pytest.mark.parametrize("normalized", [True, False], ids=["normalized", "as_they_are"])
 @pytest.mark.parametrize("shifted", [True, False], ids=["stale", "fresh"])
 @pytest.mark.parametrize("model", [{}, {"lstm": 6}, {"shared_value": True}, {"lstm": 4, "shared_value": True}])
 @pytest.mark.parametrize("graph", [IMPALA, APPO])
-def test_a_graphs_loss_is_made_of_it(build: Build, graph: Any, model: dict[str, Any], shifted: bool) -> None:
+def test_a_graphs_loss_is_made_of_it(
+    build: Build, graph: Any, model: dict[str, Any], shifted: bool, normalized: bool
+) -> None:
     clips = {"rho_clip": 0.9, "trace_clip": 0.8, "vtrace_lambda": 0.95}
-    own = build(graph, model={"hidden": [8], **model}, gamma=GAMMA, normalize_advantages=False, **clips)
+    own = build(graph, model={"hidden": [8], **model}, gamma=GAMMA, normalize_advantages=normalized, **clips)
     env = partial(Drawn, own.observation_space, own.action_space)
     batch = PolicyEvaluator(env=env, graph=own, num_envs=3, collect=Fragment(9), rng=4).sample()
     if shifted:
@@ -171,6 +174,9 @@ def test_a_graphs_loss_is_made_of_it(build: Build, graph: Any, model: dict[str, 
     )
     ratios = np.exp(log_ratios)
     errors = found.advantages / ratios
+    if normalized:
+        # Not what the ratios have weighed: an action that the policy has given up counts for nothing.
+        errors = (errors - errors.mean()) / errors.std()
     if graph is IMPALA:
         expected = np.mean(log_probs * np.minimum(ratios, 1.0) * errors)
     else:
@@ -179,6 +185,29 @@ def test_a_graphs_loss_is_made_of_it(build: Build, graph: Any, model: dict[str, 
     assert stats["policy_loss"] == pytest.approx(-expected, rel=1e-4, abs=1e-6)
     assert stats["value_loss"] == pytest.approx(np.mean((values - found.targets) ** 2), rel=1e-4, abs=1e-6)
     assert (stats["kl"] > 1e-4) == shifted
+
+
+@pytest.mark.parametrize("graph", [IMPALA, APPO])
+def test_kl_coeff_holds_the_policy_near_the_one_that_acted(build: Build, graph: Any) -> None:
+    free, held = (build(graph, model={"hidden": [8]}, kl_coeff=coeff) for coeff in (0.0, 0.7))
+    env = partial(Drawn, free.observation_space, free.action_space)
+    batch = PolicyEvaluator(env=env, graph=free, num_envs=3, collect=Fragment(9), rng=4).sample()
+    # KL has no slope where both are the same.
+    fresh = [own.gradients(batch).gradients for own in (free, held)]
+    for name, gradient in fresh[0].items():
+        np.testing.assert_allclose(gradient, fresh[1][name], rtol=1e-5, atol=1e-7)
+    rng = np.random.default_rng(3)
+    moved = {n: w + 0.3 * rng.standard_normal(w.shape).astype(np.float32) for n, w in free.get_weights().items()}
+    for own in (free, held):
+        own.set_weights(moved)
+    stats = held.gradients(batch).stats
+    terms = stats["policy_loss"] + 0.5 * stats["value_loss"] - 0.01 * stats["entropy"] + 0.7 * stats["kl"]
+    assert stats["loss"] == pytest.approx(terms, rel=1e-5)
+    before = stats["kl"]
+    plain = free.gradients(batch).gradients
+    pull = {name: gradient - plain[name] for name, gradient in held.gradients(batch).gradients.items()}
+    held.set_weights({name: moved[name] - 0.01 * own for name, own in pull.items()})
+    assert held.gradients(batch).stats["kl"] < before
 
 
 @torch.inference_mode()

@@ -81,9 +81,9 @@ class AsyncSamples(PolicyOptimizer):
                     self._tally.learnt(done.value)
                     self._tally.stale(done.note.staleness)
                     self._learner.updated(done.value.learnt.updates)
-            # After the weights that have come, so that it is sampled with those.
-            if self._lacks_samples():
-                self._samples.ask()
+            # After the weights that have come, so that it is sampled with those; and while the learner learns, so that
+            # it need not wait. Those in the queue before it are held by nobody: a sample that lies here is.
+            self._samples.ask(() if self._lacks_samples() else self._waiting)
             self._wait()
             self._take_samples()
         self._tally.lost(self._samples.take_lost())

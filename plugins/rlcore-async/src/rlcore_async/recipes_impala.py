@@ -15,14 +15,18 @@ class IMPALA(Algorithm):
         "gamma": 0.99,
         "vtrace_lambda": 0.95,
         "normalize_advantages": True,
-        "update_rule": "rmsprop",
+        "kl_coeff": 1.0,
     }
-    evaluators = {"envs": 8, "fragment": 16}
+    # So much is learnt from each batch that two evaluators are ahead of the learner.
+    optimizers = {"async_samples": {"batch_size": 1024, "epochs": 4, "minibatch_size": 128}}
+    evaluators = {"envs": 16, "fragment": 32}
     settings = {
-        "CartPole-v1": {
-            "policy": {"learning_rate": [[0, 2e-3], [100_000, 2e-4]], "gamma": 0.98},
-            "optimizers": {"async_samples": {"samples_ahead": 1, "learner_queue": 1}},
-            "evaluators": {"envs": 8, "fragment": 8},
+        "CartPole-v1": {"policy": {"learning_rate": [[0, 1e-3], [150_000, 1e-4]]}},
+        "Acrobot-v1": {
+            "policy": {
+                "learning_rate": [[0, 1e-3], [250_000, 1e-4]],
+                "entropy_coeff": [[0, 0.01], [250_000, 0.0]],
+            },
         },
     }
 

@@ -35,9 +35,11 @@ class VTraceConfig(TorchConfig):
     carries later differences back; ``vtrace_lambda`` below 1 shortens the traces.
 
     The loss is the policy's, plus ``vf_loss_coeff`` times the mean squared error of the values, minus
-    ``entropy_coeff`` (a schedule) times the entropy. ``normalize_advantages`` gives those of each minibatch mean 0 and
-    deviation 1; several devices do so each with its share. ``rmsprop_decay`` is of use with ``update_rule: rmsprop``
-    only, ``epsilon`` with both.
+    ``entropy_coeff`` (a schedule) times the entropy, plus ``kl_coeff`` times KL(policy that acted || policy that
+    learns). That last term is for several epochs and old samples: ratios are bounded where they weigh, and nothing else
+    keeps an update from going ever further by the same samples. ``normalize_advantages`` gives those of each minibatch
+    mean 0 and deviation 1, before ratios weigh them; several devices do so each with its share. ``rmsprop_decay`` is of
+    use with ``update_rule: rmsprop`` only, ``epsilon`` with both.
     """
 
     rho_clip: NonNegativeFloat = 1.0
@@ -45,6 +47,7 @@ class VTraceConfig(TorchConfig):
     vtrace_lambda: float = Field(1.0, ge=0.0, le=1.0)
     vf_loss_coeff: NonNegativeFloat = 0.5
     entropy_coeff: Schedule = 0.01
+    kl_coeff: NonNegativeFloat = 0.0
     normalize_advantages: bool = False
     update_rule: Literal["rmsprop", "adam"] = "adam"
     rmsprop_decay: float = Field(0.99, gt=0.0, lt=1.0)
@@ -70,7 +73,7 @@ class VTracePolicyGraph(TorchPolicyGraph):
         """
 
     def advantages(self, log_ratios: Tensor, errors: Tensor) -> Tensor:
-        """From V-trace ``errors``, both ``[n, 1]`` and without gradients."""
+        """From V-trace ``errors``, normalised where that is asked for, both ``[n, 1]`` and without gradients."""
         return errors
 
     def update_rule(self) -> UpdateRule:
@@ -114,7 +117,7 @@ class VTracePolicyGraph(TorchPolicyGraph):
             "policy_loss": Coefficient(-1.0, -1.0),
             "entropy": Coefficient(value_at(self.config.entropy_coeff, self._env_steps), -1.0),
             "value_loss": Coefficient(self.config.vf_loss_coeff),
-            "kl": Coefficient(),
+            "kl": Coefficient(self.config.kl_coeff),
         }
 
     def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
@@ -127,14 +130,16 @@ class VTracePolicyGraph(TorchPolicyGraph):
         log_ratios = evaluated.log_probs - minibatch[ACTION_LOGP]
         found = self._vtrace(own, after, log_ratios, minibatch)
         targets, errors = (part.to(values.dtype)[:, None] for part in found)
-        advantages = self.advantages(log_ratios.detach(), errors)
         if self.config.normalize_advantages:
-            (advantages,) = losses.normalize([advantages])
+            # Before ratios weigh them: a mean that is taken off afterwards would move the probabilities of actions
+            # that the policy has given up, without a bound.
+            (errors,) = losses.normalize([errors])
+        advantages = self.advantages(log_ratios.detach(), errors)
         return {
             "policy_loss": self.policy_loss(evaluated.log_probs, log_ratios, advantages, minibatch),
             "entropy": evaluated.negative_entropy,
             "value_loss": losses.value_loss(own, targets),
-            "kl": losses.kl_divergence(log_ratios.detach()),
+            "kl": losses.kl_divergence(log_ratios),
         }
 
     def _vtrace(self, values: Tensor, successors: Tensor, log_ratios: Tensor, minibatch: Minibatch) -> VTrace:
