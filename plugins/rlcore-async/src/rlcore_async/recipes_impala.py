@@ -21,7 +21,11 @@ class IMPALA(Algorithm):
     optimizers = {"async_samples": {"batch_size": 1024, "epochs": 4, "minibatch_size": 128}}
     evaluators = {"envs": 16, "fragment": 32}
     settings = {
-        "CartPole-v1": {"policy": {"learning_rate": [[0, 1e-3], [150_000, 1e-4]]}},
+        "CartPole-v1": {
+            "policy": {"learning_rate": [[0, 1e-3], [150_000, 1e-4]]},
+            # Without it values of some runs settle where nothing is learnt any more.
+            "reward_filter": "return_std",
+        },
         "Acrobot-v1": {
             "policy": {
                 "learning_rate": [[0, 1e-3], [250_000, 1e-4]],
