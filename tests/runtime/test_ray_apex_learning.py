@@ -8,6 +8,7 @@ import signal
 from typing import Any
 
 import pytest
+from support.losses import Losses
 from support.processes import own_pid
 
 from rlcore.trainer import Trainer
@@ -40,16 +41,6 @@ def config(algorithm: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         "stop": {"env_steps": env_steps},
     }
-
-
-class Losses:
-    """A hook that notes who was lost."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
-
-    def worker_lost(self, index: int, worker: str) -> None:
-        self.told.append((worker, index))
 
 
 def process(trainer: Trainer, worker: str) -> int:

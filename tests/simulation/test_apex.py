@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import simulated as sim
+from support.driver_traffic import values_got
 
 from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
@@ -332,15 +333,7 @@ def test_who_goes_with_all_that_hold_its_state_is_told_of() -> None:
 
 def test_the_state_of_the_learner_does_not_come_into_the_driver() -> None:
     one = Training(SimRuntime(SimConfig(seed=2, inline_bytes=0)))
-    got: list[Any] = []
-    get = one.runtime.get
-
-    def noting(refs: Any) -> Any:
-        values = get(refs)
-        got.extend(values if isinstance(values, list) else [values])
-        return values
-
-    one.runtime.get = noting
+    got = values_got(one.runtime)
     list(one.run(6))
     assert not any(isinstance(value, dict) and "learner" in value for value in got)
     assert all(handle.worker.kept()[0] for handle in one.optimizer._replay.handles)  # type: ignore[attr-defined]

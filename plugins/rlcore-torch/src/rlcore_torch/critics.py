@@ -18,7 +18,7 @@ from rlcore.batch import OBS
 from rlcore_torch.body import TorchBody, leaf_of, linear
 from rlcore_torch.parameters import Leaf
 
-#: Weights of a layer from which on critics are computed one after the other.
+#: Weights of a layer from which on critics are computed one after the other, by the faster kernel for large products.
 WIDE = 1 << 15
 
 
