@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,17 @@ class Learner:
             graph.on_progress(self._ledger.note(name, output.rows or 0, output.stats, output.skipped))
             outputs[name] = output
         return outputs
+
+    def learn_in_turn(
+        self, policy_id: str, pinned: Pinned[Any], minibatches: Iterable[NDArray[np.int64]]
+    ) -> Iterator[LearnOutput]:
+        """One update of a policy from each of the ``minibatches`` of units, up to one that asks for a stop."""
+        graph = self.graphs[policy_id]
+        for output in graph.learn_in_turn(pinned, minibatches):
+            graph.on_progress(self._ledger.note(policy_id, output.rows or 0, output.stats, output.skipped))
+            yield output
+            if output.stop:
+                return
 
     @property
     def progress(self) -> dict[str, Progress]:

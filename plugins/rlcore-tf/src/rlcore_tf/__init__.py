@@ -6,11 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlcore_tf.a3c import A3C
+    from rlcore_tf.appo import APPO
+    from rlcore_tf.impala import IMPALA
     from rlcore_tf.pg import PolicyGradient
+    from rlcore_tf.ppo import PPO
 
-__all__ = ["PolicyGradient"]
+__all__ = ["A3C", "APPO", "IMPALA", "PPO", "PolicyGradient"]
 
-_MODULES = {"PolicyGradient": "pg"}
+_MODULES = {"A3C": "a3c", "APPO": "appo", "IMPALA": "impala", "PPO": "ppo", "PolicyGradient": "pg"}
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field
 from torch import Tensor
 
 from rlcore.acting.critic_architecture import CriticArchitecture
@@ -17,21 +16,12 @@ from rlcore.batch import DISCOUNTS, REWARDS, WEIGHTS
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError, OptimizerError
 from rlcore.optim import Adam, UpdateRule
-from rlcore.schedule import NonNegativeSchedule
 from rlcore_torch import value_losses
 from rlcore_torch.columns import Minibatch, shown
 from rlcore_torch.critics import PolicyAndCritics
 from rlcore_torch.groups import Group, GroupedOptimizer
-from rlcore_torch.off_policy import OffPolicyConfig, OffPolicyGraph
+from rlcore_torch.off_policy import OffPolicyGraph
 from rlcore_torch.parameters import Leaf
-
-
-class ActorCriticConfig(OffPolicyConfig):
-    """``learning_rate`` is the critics', and the policy's where ``policy_learning_rate`` is left out."""
-
-    learning_rate: NonNegativeSchedule = 1e-3
-    policy_learning_rate: NonNegativeSchedule | None = None
-    tau: float | None = Field(0.005, gt=0.0, le=1.0)
 
 
 class CriticTerms:
@@ -48,7 +38,7 @@ class CriticTerms:
 class OffPolicyActorCritic(OffPolicyGraph):
     """Subclasses make ``_networks`` and say which parts of the parameters are groups."""
 
-    config: Any  # an ActorCriticConfig, and more
+    config: Any  # a CriticsConfig, and more
     _networks: PolicyAndCritics
 
     def _refuse_precision(self) -> None:

@@ -21,6 +21,9 @@ from rlcore.acting.deterministic import (
 from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, SampleBatch
 from rlcore.columns import Array, Columns, length
+from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.off_policy import CriticsConfig
+from rlcore.learning.targets import TARGET
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     Actor,
@@ -32,19 +35,17 @@ from rlcore.policy_graph import (
     Progress,
     State,
 )
-from rlcore_torch.actor_critic_base import ActorCriticConfig, OffPolicyActorCritic
-from rlcore_torch.backward import Coefficient
+from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.groups import Group
 from rlcore_torch.off_policy import NEXT
 from rlcore_torch.samples import Samples
-from rlcore_torch.targets import PREFIX as TARGET
 
 #: Noise on the targets' actions, ``[n, k]``.
 NOISE = "noise"
 
 
-class DDPGConfig(DeterministicConfig, ActorCriticConfig):
+class DDPGConfig(DeterministicConfig, CriticsConfig):
     """``policy_delay`` is the number of updates of the critics for one of the policy and the targets. Noise of standard
     deviation ``target_noise``, clipped to ``target_noise_clip``, is added to the actions by which targets are formed,
     in parts of half the width of the bounds."""

@@ -19,6 +19,9 @@ from rlcore.acting.q_network import returns_of
 from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns, length, take
+from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.off_policy import OffPolicyConfig
+from rlcore.learning.successors import extended
 from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import (
@@ -37,12 +40,12 @@ from rlcore.policy_graph import (
 from rlcore.returns import n_step, next_obs
 from rlcore.schedule import Schedule
 from rlcore_torch import value_losses
-from rlcore_torch.backward import Backward, Coefficient
+from rlcore_torch.backward import Backward
 from rlcore_torch.columns import Minibatch, shown
 from rlcore_torch.inference import ROWS_AT_ONCE
-from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OffPolicyConfig, OffPolicyGraph
+from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OffPolicyGraph
 from rlcore_torch.q_model import QModel
-from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen, extended
+from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import with_state
 

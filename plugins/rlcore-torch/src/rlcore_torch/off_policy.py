@@ -10,41 +10,26 @@ import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat, PositiveInt
 
-from rlcore.acting import ActionMask, remarks_on, remarks_on_encoders
+from rlcore.acting import ActionMask
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns
+from rlcore.errors import ConfigError
+from rlcore.learning.targets import TargetClock
 from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned, Progress, Remark, Weights, check_weights
+from rlcore.policy_graph import GraphConfig, Pinned, Progress, Weights, check_weights
 from rlcore.returns import n_step, next_obs
-from rlcore_torch.base import LearningConfig, TorchGraph
+from rlcore_torch.base import TorchGraph
 from rlcore_torch.body import TorchBody
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.parameters import Leaf
 from rlcore_torch.samples import Ahead, OnOneDevice, RowSamples, Samples
-from rlcore_torch.targets import TargetClock, Targets
+from rlcore_torch.targets import Targets
 
 #: What the columns of successors' observations begin with.
 NEXT = "next_"
 #: The options that a successor's action mask forbids, bool ``[n, actions]``; those of the row's own observation.
 NEXT_FORBIDDEN, OWN_FORBIDDEN = "next_forbidden", "forbidden"
-
-
-class OffPolicyConfig(LearningConfig):
-    """What every policy graph of this kind has to set.
-
-    Targets become equal to what they follow every ``target_update_every`` environment steps; where ``tau`` is given
-    they move by that part of the way at every update instead. ``n_step`` rewards are summed before the value of a
-    later state counts. Temporal differences above ``huber_delta`` count linearly, null squares them all.
-    """
-
-    max_grad_norm: PositiveFloat | None = None
-    n_step: PositiveInt = 1
-    huber_delta: PositiveFloat | None = None
-    target_update_every: PositiveInt = 500
-    tau: float | None = Field(None, gt=0.0, le=1.0)
-    adam_epsilon: PositiveFloat = 1e-8
 
 
 class OffPolicyGraph(TorchGraph):
@@ -69,6 +54,8 @@ class OffPolicyGraph(TorchGraph):
         model: BatchedModel | None = None,
     ) -> None:
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        if self.config.model.precision == "float64":
+            raise ConfigError("model.precision: float64: this policy graph has no such option")
         self._updates = 0
         self._key = int(rng.integers(2**63))
         self._clock = TargetClock(self.config.target_update_every, self.config.tau, self._target_delay)
@@ -77,17 +64,6 @@ class OffPolicyGraph(TorchGraph):
     def _target_delay(self) -> int:
         """Of how many updates one moves the targets."""
         return 1
-
-    @classmethod
-    def remarks(
-        cls,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-    ) -> list[Remark]:
-        assert isinstance(config, LearningConfig)
-        model = config.model
-        return [*remarks_on(observation_space, model.scale), *remarks_on_encoders(observation_space, model)]
 
     def _begin_with_targets(
         self, layout: Sequence[Leaf], followed: tuple[int, int], weights: Weights, recordable: bool

@@ -15,30 +15,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.batch import ACTIONS, DISCOUNTS, LENGTH, REWARDS, START, STEPS, WEIGHTS, SampleBatch, T, ranges
-from rlcore.columns import Columns
+from rlcore.learning.successors import extended_cuts
 from rlcore_torch.columns import Minibatch, pin_columns
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import pack, packing
 
 #: Where the packed outputs of a row, and of its successor, are, int64 ``[n, 1]``.
 OWN, AFTER = "own", "after"
-
-
-def with_successors(obs: NDArray[Any], last_obs: NDArray[Any], batch: SampleBatch) -> NDArray[Any]:
-    """The observations ``[N, ...]`` with the one after each piece behind its last row, ``[N + pieces, ...]``."""
-    found = np.empty((len(batch) + batch.pieces, *obs.shape[1:]), obs.dtype)
-    found[np.arange(len(batch)) + batch.piece_of_row()] = obs
-    found[batch.last_rows() + np.arange(batch.pieces) + 1] = last_obs
-    return found
-
-
-def extended(batch: SampleBatch) -> Columns:
-    """The same of all leaves."""
-    obs, last_obs = batch.obs, batch.last_obs
-    if isinstance(obs, dict) and isinstance(last_obs, dict):
-        return {leaf: with_successors(column, last_obs[leaf], batch) for leaf, column in obs.items()}
-    assert not isinstance(obs, dict) and not isinstance(last_obs, dict)
-    return with_successors(obs, last_obs, batch)
 
 
 class SequenceSamples(Samples):
@@ -53,8 +36,8 @@ class SequenceSamples(Samples):
         devices: Sequence[torch.device],
         burn_in: int,
     ) -> None:
-        """``observed`` are the columns of ``extended`` observations, ``masks`` further columns ``[N, ...]``; ``batch``
-        has the columns of ``returns.n_step``."""
+        """``observed`` are the columns of observations that are extended (:mod:`rlcore.learning.successors`), ``masks``
+        further columns ``[N, ...]``; ``batch`` has the columns of ``returns.n_step``."""
         super().__init__(batch.pieces, devices)
         # A row that is learnt from may need those before it: every device holds all of them.
         self.columns = [pin_columns(observed, device) for device in devices]
@@ -65,9 +48,7 @@ class SequenceSamples(Samples):
             {name: torch.tensor(array, device=device) for name, array in columns.items()} for device in devices
         ]
         self._cuts = batch.cuts
-        pieces = np.arange(batch.pieces)
-        longer = {START: batch.cuts[START] + pieces, LENGTH: batch.cuts[LENGTH] + 1}
-        self._extended = SampleBatch({"rows": np.empty(len(batch) + batch.pieces)}, {**batch.cuts, **longer})
+        self._extended = extended_cuts(batch)
         self._places = np.arange(len(batch)) + batch.piece_of_row()
         self._steps = np.asarray(batch[STEPS], np.int64)
         opens = batch[T][batch.cuts[START]] == 0

@@ -16,6 +16,8 @@ from rlcore.acting.soft import SoftActor, SoftChoice, SoftConfig
 from rlcore.acting.states import check_state
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns, length
+from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.off_policy import CriticsConfig
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     Actor,
@@ -28,8 +30,7 @@ from rlcore.policy_graph import (
     State,
 )
 from rlcore.schedule import NonNegativeSchedule
-from rlcore_torch.actor_critic_base import ActorCriticConfig, OffPolicyActorCritic
-from rlcore_torch.backward import Coefficient
+from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.groups import Group
 from rlcore_torch.parameters import Leaf
@@ -39,7 +40,7 @@ from rlcore_torch.soft_losses import CategoricalLoss, GaussianLoss, SoftLoss
 LOG_ALPHA = "log_alpha"
 
 
-class SACConfig(SoftConfig, ActorCriticConfig):
+class SACConfig(SoftConfig, CriticsConfig):
     """``temperature`` is what entropy counts beside rewards; left out it is learnt, from ``initial_temperature`` on at
     ``temperature_learning_rate`` (left out the critics'), such that entropies come to ``target_entropy``. Left out that
     is minus the number of components of an action, of discrete ones ``0.5 log n``; entropies are those of actions from

@@ -17,10 +17,10 @@ from torch import Tensor
 
 from rlcore.acting.soft import LOG_STD_BOUNDS
 from rlcore.batch import ACTIONS
+from rlcore.learning.targets import TARGET
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.critics import PolicyAndCritics
 from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN
-from rlcore_torch.targets import PREFIX as TARGET
 
 #: Normal draws ``[n, k]`` for the actions in the rows' own states, and in their successors.
 NOISE, NEXT_NOISE = "noise", "next_noise"
