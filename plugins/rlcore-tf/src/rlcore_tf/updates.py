@@ -71,8 +71,8 @@ class Updates:
         stop_above: tuple[str, float] | None,
         compiled: bool,
     ) -> None:
-        """``prepare`` may change the columns of a minibatch, given as its shares by device; ``stop_above`` is a statistic
-        and the number above which no more updates are made; ``compiled`` has XLA compute the loss."""
+        """``prepare`` may change the columns of a minibatch, given as its shares by device. ``stop_above`` names a
+        statistic and the number above which no more updates are made. ``compiled`` has XLA compute the loss."""
         self._parameters, self._optimizer, self._selection = parameters, optimizer, selection
         self._loss, self._prepare, self._devices = loss, prepare, list(devices)
         self._bound = max_grad_norm
