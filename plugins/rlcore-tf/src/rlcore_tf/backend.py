@@ -16,7 +16,7 @@ from typing import Any
 
 from rlcore.errors import UserError
 
-__all__ = ["start", "tf", "traced"]
+__all__ = ["Traced", "start", "tf"]
 
 log = logging.getLogger("rlcore_tf")
 
@@ -113,10 +113,25 @@ def start(devices: Sequence[str], parameters: int) -> list[str]:
     return [_device_name(device) for device in devices]
 
 
-def traced(function: Callable[..., Any], signature: Sequence[Any]) -> Any:
-    """``function`` as TensorFlow runs it: traced at the first call, for good, as the ``signature`` of its arguments is
-    fixed."""
-    return tf.function(function, input_signature=list(signature), autograph=False)
+class Traced:
+    """A function as TensorFlow runs it: traced at the first call, for good, as its arguments are of a fixed
+    ``signature``."""
+
+    def __init__(self, function: Callable[..., Any], signature: Sequence[Any]) -> None:
+        self._function = tf.function(function, input_signature=list(signature), autograph=False)
+        self._concrete: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """With tensors of just that signature."""
+        if self._concrete is None:
+            # Called by itself it looks for no other tracing that would fit: that takes longer than small networks.
+            self._concrete = self._function.get_concrete_function()
+        return self._concrete(*arguments)
+
+    @property
+    def traces(self) -> int:
+        """How often it was traced."""
+        return int(self._function.experimental_get_tracing_count())
 
 
 @functools.cache

@@ -25,7 +25,7 @@ from rlcore.policy_graph import (
     check_gradients,
     check_weights,
 )
-from rlcore_tf.backend import start, traced
+from rlcore_tf.backend import Traced, start
 from rlcore_tf.columns import Minibatch
 from rlcore_tf.layers import Arithmetic
 from rlcore_tf.optimizers import FlatOptimizer, optimizer_for
@@ -66,7 +66,7 @@ class TFGraph(LearningGraph):
         ``UserError`` for a device that is not there.
         """
         self._devices = start(self._asked_devices, sum(int(np.prod(shape)) for shape in shapes.values()))
-        self._parameters = FlatParameters(shapes, self._devices[0], self._arithmetic.dtype)
+        self._parameters = FlatParameters(shapes, self._devices[0], self._arithmetic.dtype, constant)
         # Arrays of the weights' shapes that take no memory.
         self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
         self._names = frozenset(shapes)
@@ -74,7 +74,7 @@ class TFGraph(LearningGraph):
         self._optimizer = self._make_optimizer()
         self._selection = selection
         self._made_updates: Updates | None = None
-        self._functions: list[Any] = []
+        self._functions: list[Traced] = []
 
     @property
     def _updates(self) -> Updates:
@@ -97,16 +97,16 @@ class TFGraph(LearningGraph):
     def _make_optimizer(self) -> FlatOptimizer:
         return optimizer_for(self.update_rule(), self._parameters)
 
-    def _traced(self, function: Any, signature: Sequence[Any]) -> Any:
-        """As ``backend.traced`` gives it; its tracings are counted with the others of this graph."""
-        found = traced(function, signature)
+    def _traced(self, function: Any, signature: Sequence[Any]) -> Traced:
+        """Its tracings are counted with the others of this graph."""
+        found = Traced(function, signature)
         self._functions.append(found)
         return found
 
     @property
     def traces(self) -> int:
         """How often TensorFlow has traced a function of this graph: once for each that was called."""
-        return sum(function.experimental_get_tracing_count() for function in self._functions)
+        return sum(function.traces for function in self._functions)
 
     # -- what a policy graph of this package gives
 

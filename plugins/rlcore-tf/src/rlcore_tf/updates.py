@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlcore.batch import ACTIONS
 from rlcore.learning.coefficient import Coefficient
 from rlcore.optim import CLIP_EPSILON
-from rlcore_tf.backend import tf, traced
+from rlcore_tf.backend import Traced, tf
 from rlcore_tf.columns import Minibatch
 from rlcore_tf.optimizers import FlatOptimizer
 from rlcore_tf.parameters import FlatParameters
@@ -86,10 +86,11 @@ class Updates:
         numbers = [tf.TensorSpec((len(settings.coefficients),), dtype), dict.fromkeys(settings.scalars, scalar)]
         rate = [tf.TensorSpec((), tf.float64), tf.TensorSpec((), tf.int64)]
         flat = tf.TensorSpec((parameters.size,), dtype)
-        self._pass = traced(self._pass_over, [tables, each, each, *numbers, *rate])
-        self._gradients = traced(self._averaged, [tables, each, *numbers])
-        self._apply = traced(self._applied, [flat, *rate])
-        self.functions = [self._pass, self._gradients, self._apply]
+        self._pass = Traced(self._pass_over, [tables, each, each, *numbers, *rate])
+        self._single = Traced(self._update, [tables, each, *numbers, *rate])
+        self._gradients = Traced(self._averaged, [tables, each, *numbers])
+        self._apply = Traced(self._applied, [flat, *rate])
+        self.functions = [self._pass, self._single, self._gradients, self._apply]
 
     @staticmethod
     def _place_of(settings: Settings, name: str, limit: float) -> tuple[int, float, float]:
@@ -102,24 +103,24 @@ class Updates:
     ) -> Found:
         """One update from each minibatch of units, up to one that says that it should be the last. Those that are not
         finite are skipped."""
+        numbers = self._numbers(settings)
+        rate = tf.constant(learning_rate, tf.float64), tf.constant(self._optimizer.steps + 1, tf.int64)
         shares = [samples.shares.of_each(units) for units in minibatches]
-        order = [np.concatenate([share[i] for share in shares]) for i in range(len(self._devices))]
-        ends = [np.cumsum([0, *(len(share[i]) for share in shares)]) for i in range(len(self._devices))]
-        made, totals, watched, finite, by_row = self._pass(
-            samples.tables,
-            [tf.constant(own, tf.int64) for own in order],
-            [tf.constant(own, tf.int64) for own in ends],
-            *self._numbers(settings),
-            tf.constant(learning_rate, tf.float64),
-            tf.constant(self._optimizer.steps + 1, tf.int64),
-        )
+        if len(shares) == 1:
+            units = [tf.constant(own, tf.int64) for own in shares[0]]
+            made, (totals, watched, finite, by_row) = 1, self._single(samples.tables, units, *numbers, *rate)
+        else:
+            order = [np.concatenate([share[i] for share in shares]) for i in range(len(self._devices))]
+            ends = [np.cumsum([0, *(len(share[i]) for share in shares)]) for i in range(len(self._devices))]
+            index = ([tf.constant(one, tf.int64) for one in each] for each in (order, ends))
+            made, totals, watched, finite, by_row = self._pass(samples.tables, *index, *numbers, *rate)
         count = int(made)
-        norms, rows = watched.numpy()[:count].T
+        norms, rows = watched.numpy().reshape(-1, 2)[:count].T
         found = Found(
-            totals.numpy()[:count],
+            totals.numpy().reshape(-1, len(settings.coefficients))[:count],
             norms,
             rows.astype(np.int64),
-            finite.numpy()[:count],
+            finite.numpy().reshape(-1)[:count],
             None if by_row is None else by_row.numpy(),
         )
         self._optimizer.steps += int(found.finite.sum())
@@ -179,10 +180,7 @@ class Updates:
 
         def update(i: Any, going: Any, number: Any, totals: Any, watched: Any, finite: Any, rows: Any) -> Any:
             units = [own[end[i] : end[i + 1]] for own, end in zip(order, ends, strict=True)]
-            gradients, found, beside, by_row = self._averaged(tables, units, coefficients, scalars)
-            norm, sound = beside[0], tf.math.is_finite(tf.reduce_sum(found) + beside[0])
-            # Both branches are traced; only the one that holds is run.
-            tf.cond(sound, lambda: self._step(gradients, norm, learning_rate, number), lambda: sound)
+            found, beside, sound, by_row = self._update(tables, units, coefficients, scalars, learning_rate, number)
             watches_rows.append(by_row is not None)
             rows = rows if by_row is None else rows.write(i, by_row)
             number += tf.cast(sound, tf.int64)
@@ -197,6 +195,23 @@ class Updates:
         )
         by_row = rows.concat() if any(watches_rows) else None
         return made, totals.stack(), watched.stack(), finite.stack(), by_row
+
+    def _update(
+        self,
+        tables: list[Minibatch],
+        units: list[Any],
+        coefficients: Any,
+        scalars: Mapping[str, Any],
+        learning_rate: Any,
+        number: Any,
+    ) -> tuple[Any, Any, Any, Any]:
+        """Totals, norm and rows, whether all is finite, and numbers by row; where it is not finite nothing changes."""
+        gradients, totals, watched, by_row = self._averaged(tables, units, coefficients, scalars)
+        norm = watched[0]
+        sound = tf.math.is_finite(tf.reduce_sum(totals) + norm)
+        # Both branches are traced; only the one that holds is run.
+        tf.cond(sound, lambda: self._step(gradients, norm, learning_rate, number), lambda: sound)
+        return totals, watched, sound, by_row
 
     def _goes_on(self, totals: Any, rows: Any) -> Any:
         if self._stop is None:
