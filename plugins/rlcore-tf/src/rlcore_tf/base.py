@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -33,6 +33,9 @@ from rlcore_tf.parameters import FlatParameters
 from rlcore_tf.selection import Samples, Selection
 from rlcore_tf.updates import Found, Settings, Terms, Updates
 
+#: How many updates are made in one go at the most, in which nothing else can happen; of large models it is one.
+UPDATES_AT_ONCE = 64
+
 
 class TFGraph(LearningGraph):
     """Learns: a loss of named terms is differentiated at the parameters, which an update rule moves.
@@ -40,9 +43,6 @@ class TFGraph(LearningGraph):
     Subclasses make their networks, then call ``_begin``. The parameters lie on the first device; with several each
     holds its share of the samples, reads the parameters and computes gradients, which are added up on the first.
     """
-
-    #: How many updates are made in one go at the most, in which nothing else can happen.
-    updates_at_once: ClassVar[int] = 64
 
     def __init__(
         self,
@@ -56,6 +56,7 @@ class TFGraph(LearningGraph):
     ) -> None:
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         self._asked_devices = tuple(devices)
+        self._updates_at_once = UPDATES_AT_ONCE
         self._arithmetic = Arithmetic(self.config.model.precision)
 
     def _begin(
@@ -145,7 +146,7 @@ class TFGraph(LearningGraph):
         """Many updates in one go. Temporal differences are left out."""
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
         waiting = iter(minibatches)
-        while some := list(itertools.islice(waiting, self.updates_at_once)):
+        while some := list(itertools.islice(waiting, self._updates_at_once)):
             for units in some:
                 _check_units(units)
             settings = self._settings()

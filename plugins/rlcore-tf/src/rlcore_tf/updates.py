@@ -105,7 +105,7 @@ class Updates:
         finite are skipped."""
         numbers = self._numbers(settings)
         rate = tf.constant(learning_rate, tf.float64), tf.constant(self._optimizer.steps + 1, tf.int64)
-        shares = [samples.shares.of_each(units) for units in minibatches]
+        shares = [_each(samples, units) for units in minibatches]
         if len(shares) == 1:
             units = [tf.constant(own, tf.int64) for own in shares[0]]
             made, (totals, watched, finite, by_row) = 1, self._single(samples.tables, units, *numbers, *rate)
@@ -130,7 +130,7 @@ class Updates:
         self, samples: Samples, units: NDArray[np.int64], settings: Settings
     ) -> tuple[NDArray[Any], Found]:
         """Gradients ``[P]`` of the loss, averaged over the rows of these units; nothing changes."""
-        shares = [tf.constant(own, tf.int64) for own in samples.shares.of_each(units)]
+        shares = [tf.constant(own, tf.int64) for own in _each(samples, units)]
         gradients, totals, watched, by_row = self._gradients(samples.tables, shares, *self._numbers(settings))
         norm, rows = watched.numpy()
         found = Found(
@@ -264,6 +264,11 @@ class Updates:
                 gradients *= tf.minimum(factor, tf.ones_like(factor))
             self._optimizer.step(gradients, learning_rate, number)
         return tf.constant(True)
+
+
+def _each(samples: Samples, units: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+    """Those of each device."""
+    return [own for own in samples.shares.of_each(units) if own is not None]
 
 
 def _sum(parts: Sequence[Any]) -> Any:
