@@ -1,4 +1,4 @@
-"""What one framework has trained acts and goes on in the other; both in one run; and what a machine without one says."""
+"""What one framework trained acts and goes on in the other; both in one run; what a machine without one says."""
 
 from __future__ import annotations
 
