@@ -37,6 +37,11 @@ class Sequences:
         """The number of them."""
         return len(self.skipped)
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The rows of each piece."""
+        return np.asarray(self._cuts[LENGTH], np.int64)
+
     def learnt(self, pieces: NDArray[np.int64]) -> NDArray[np.int64]:
         """The rows of these pieces that are learnt from, in their order."""
         skipped = self.skipped[pieces]

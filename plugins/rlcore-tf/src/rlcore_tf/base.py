@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -42,7 +42,7 @@ class TFGraph(LearningGraph):
     """
 
     #: How many updates are made in one go at the most, in which nothing else can happen.
-    updates_at_once: ClassVar[int] = 64
+    updates_at_once: int = 64
 
     def __init__(
         self,

@@ -167,7 +167,7 @@ class Updates:
     def _plans(self, samples: Samples, minibatches: Sequence[NDArray[np.int64]]) -> list[Any]:
         """For each device where the units of each minibatch end, 0 before, and all these units."""
         plans = []
-        shares = [samples.shares.of_each(units) for units in minibatches]
+        shares = [samples.shares.chosen(units) for units in minibatches]
         for i in range(len(self._devices)):
             own = [share[i] for share in shares]
             ends = np.cumsum([0, *map(len, own)])
