@@ -16,7 +16,7 @@ from typing import Any
 
 from rlcore.errors import UserError
 
-__all__ = ["start", "tf", "traced"]
+__all__ = ["Traced", "start", "tf"]
 
 log = logging.getLogger("rlcore_tf")
 
@@ -113,10 +113,32 @@ def start(devices: Sequence[str], parameters: int) -> list[str]:
     return [_device_name(device) for device in devices]
 
 
-def traced(function: Callable[..., Any], signature: Sequence[Any]) -> Any:
-    """``function`` as TensorFlow runs it: traced at the first call, for good, as the ``signature`` of its arguments is
-    fixed."""
-    return tf.function(function, input_signature=list(signature), autograph=False)
+class Traced:
+    """A function as TensorFlow runs it: traced at the first call, for good, as the ``signature`` of its arguments is
+    fixed.
+
+    The graph is called past ``tf.function``, which would look anew at each call which of its graphs the arguments are
+    for: with a dozen of tensors that takes longer than the update of a small network.
+    """
+
+    def __init__(self, function: Callable[..., Any], signature: Sequence[Any]) -> None:
+        signature = tuple(signature)
+
+        def of_tensors(*tensors: Any) -> Any:
+            return function(*tf.nest.pack_sequence_as(signature, tensors))
+
+        self._function = tf.function(of_tensors, input_signature=tf.nest.flatten(signature), autograph=False)
+        self._graph: Any = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        if self._graph is None:
+            self._graph = self._function.get_concrete_function()
+        return self._graph(*tf.nest.flatten(arguments))
+
+    @property
+    def traces(self) -> int:
+        """How often it has been traced: once, if it was ever called."""
+        return int(self._function.experimental_get_tracing_count())
 
 
 @functools.cache

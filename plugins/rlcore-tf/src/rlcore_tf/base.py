@@ -25,7 +25,7 @@ from rlcore.policy_graph import (
     check_gradients,
     check_weights,
 )
-from rlcore_tf.backend import start, traced
+from rlcore_tf.backend import Traced, start
 from rlcore_tf.columns import Minibatch, Specs
 from rlcore_tf.layers import Arithmetic
 from rlcore_tf.optimizers import Optimizer, optimizer_for
@@ -106,15 +106,15 @@ class TFGraph(LearningGraph):
         return bound
 
     def _traced(self, function: Any, signature: Sequence[Any]) -> Any:
-        """As ``backend.traced`` gives it; its tracings are counted with the others of this graph."""
-        found = traced(function, signature)
+        """As ``backend.Traced`` has it; its tracings are counted with the others of this graph."""
+        found = Traced(function, signature)
         self._functions.append(found)
         return found
 
     @property
     def traces(self) -> int:
         """How often TensorFlow has traced a function of this graph: once for each that was called."""
-        return sum(function.experimental_get_tracing_count() for function in self._functions)
+        return sum(function.traces for function in self._functions)
 
     # -- what a policy graph of this package gives
 

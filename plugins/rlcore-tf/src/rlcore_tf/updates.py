@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rlcore.batch import ACTIONS
 from rlcore.learning.coefficient import Coefficient
 from rlcore.optim import CLIP_EPSILON
-from rlcore_tf.backend import tf, traced
+from rlcore_tf.backend import Traced, tf
 from rlcore_tf.columns import Minibatch, Specs, column
 from rlcore_tf.optimizers import Optimizer
 from rlcore_tf.parameters import FlatParameters
@@ -113,9 +113,9 @@ class Updates:
             [drawn[0] for _ in devices],
             {name: column(tuple(spec.shape), spec.dtype) for name, spec in drawn[1].items()},
         ]
-        self._pass = traced(self._pass_over, inputs)
-        self._gradients = traced(self._gradients_of, inputs)
-        self._apply = traced(self._applied, [tf.TensorSpec((parameters.size,), parameters.dtype), numbers])
+        self._pass = Traced(self._pass_over, inputs)
+        self._gradients = Traced(self._gradients_of, inputs)
+        self._apply = Traced(self._applied, [tf.TensorSpec((parameters.size,), parameters.dtype), numbers])
         self.functions = [self._pass, self._gradients, self._apply]
 
     @staticmethod
