@@ -66,7 +66,7 @@ class TFGraph(LearningGraph):
         ``UserError`` for a device that is not there.
         """
         self._devices = start(self._asked_devices, sum(int(np.prod(shape)) for shape in shapes.values()))
-        self._parameters = FlatParameters(shapes, self._devices[0], self._arithmetic.dtype)
+        self._parameters = FlatParameters(shapes, self._devices[0], self._arithmetic.dtype, constant)
         # Arrays of the weights' shapes that take no memory.
         self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
         self._names = frozenset(shapes)
@@ -74,7 +74,7 @@ class TFGraph(LearningGraph):
         self._optimizer = self._make_optimizer()
         self._selection = selection
         self._made_updates: Updates | None = None
-        self._functions: list[Any] = []
+        self._functions: list[Traced] = []
 
     @property
     def _updates(self) -> Updates:
@@ -105,8 +105,8 @@ class TFGraph(LearningGraph):
         bound: float | None = self.config.max_grad_norm
         return bound
 
-    def _traced(self, function: Any, signature: Sequence[Any]) -> Any:
-        """As ``backend.Traced`` has it; its tracings are counted with the others of this graph."""
+    def _traced(self, function: Any, signature: Sequence[Any]) -> Traced:
+        """Its tracings are counted with the others of this graph."""
         found = Traced(function, signature)
         self._functions.append(found)
         return found

@@ -18,9 +18,19 @@ from rlcore_tf.backend import tf
 
 
 class FlatParameters:
-    """``variable [P]``: the weights of these ``shapes`` by canonical name, one behind the other. Zeros at first."""
+    """``variable [P]``: the weights of these ``shapes`` by canonical name, one behind the other. Zeros at first.
 
-    def __init__(self, shapes: Mapping[str, tuple[int, ...]], device: str, dtype: Any) -> None:
+    No gradient flows to those that are ``constant``.
+    """
+
+    def __init__(
+        self,
+        shapes: Mapping[str, tuple[int, ...]],
+        device: str,
+        dtype: Any,
+        constant: frozenset[str] = frozenset(),
+    ) -> None:
+        self._constant = constant
         self.shapes = dict(shapes)
         self.device = device
         self.dtype = dtype
@@ -41,10 +51,11 @@ class FlatParameters:
     def named(self, flat: Any) -> dict[str, Any]:
         """The parts of a tensor ``[P]`` by name; may be traced and differentiated."""
         parts = tf.split(flat, self._sizes)
-        return {
+        named = {
             name: tf.reshape(part, shape)
             for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
         }
+        return named | {name: tf.stop_gradient(named[name]) for name in self._constant}
 
     def arrays(self, variable: Any, names: Iterable[str] | None = None) -> Weights:
         """Copies of a variable ``[P]`` by name, on the host; those in ``names`` only, in that order, where given.

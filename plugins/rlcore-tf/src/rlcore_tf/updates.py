@@ -114,9 +114,10 @@ class Updates:
             {name: column(tuple(spec.shape), spec.dtype) for name, spec in drawn[1].items()},
         ]
         self._pass = Traced(self._pass_over, inputs)
+        self._single = Traced(self._single_update, inputs)
         self._gradients = Traced(self._gradients_of, inputs)
         self._apply = Traced(self._applied, [tf.TensorSpec((parameters.size,), parameters.dtype), numbers])
-        self.functions = [self._pass, self._gradients, self._apply]
+        self.functions = [self._pass, self._single, self._gradients, self._apply]
 
     @staticmethod
     def _place_of(settings: Settings, name: str, limit: float) -> tuple[int, float, float]:
@@ -133,7 +134,8 @@ class Updates:
     ) -> Found:
         """One update from each minibatch of units, by settings of its own, up to one that says that it should be the
         last, or that is skipped as it is not finite."""
-        records, by_row = self._pass(*self._inputs(samples, minibatches, settings, drawn))
+        update = self._single if len(minibatches) == 1 else self._pass
+        records, by_row = update(*self._inputs(samples, minibatches, settings, drawn))
         found = self._found(records, by_row)
         for one in settings[: int(found.finite.sum())]:
             self._optimizer.count([rate is not None for rate in one.rates])
@@ -208,12 +210,7 @@ class Updates:
 
         def update(i: Any, going: Any, records: Any, rows: Any) -> Any:
             one = self._row(numbers[i])
-            gradients, record, by_row = self._averaged(
-                tables, *self._parts(plans, drawn, shared, i, count), one
-            )
-            sound = record[-1] > 0.0
-            # Both branches are traced; only the one that holds is run.
-            tf.cond(sound, lambda: self._step(gradients, record[-3], one), lambda: sound)
+            record, sound, by_row = self._update(tables, *self._parts(plans, drawn, shared, i, count), one)
             watches_rows.append(by_row is not None)
             rows = rows if by_row is None else rows.write(i, by_row)
             return i + 1, tf.logical_and(sound, self._goes_on(record)), records.write(i, record), rows
@@ -225,6 +222,24 @@ class Updates:
             parallel_iterations=1,
         )
         return records.stack()[:made], rows.concat() if any(watches_rows) else None
+
+    def _single_update(
+        self, tables: list[Minibatch], plans: list[Any], numbers: Any, drawn: list[Minibatch], shared: Minibatch
+    ) -> tuple[Any, Any]:
+        """A pass over one minibatch, without the loop's own operations."""
+        one = self._row(numbers[0])
+        record, _, by_row = self._update(tables, *self._parts(plans, drawn, shared, 0, 1), one)
+        return record[None], by_row
+
+    def _update(
+        self, tables: list[Minibatch], units: list[Any], drawn: list[Minibatch], numbers: _Numbers
+    ) -> tuple[Any, Any, Any]:
+        """A record, whether all is finite, and numbers by row; where it is not finite nothing changes."""
+        gradients, record, by_row = self._averaged(tables, units, drawn, numbers)
+        sound = record[-1] > 0.0
+        # Both branches are traced; only the one that holds is run.
+        tf.cond(sound, lambda: self._step(gradients, record[-3], numbers), lambda: sound)
+        return record, sound, by_row
 
     def _gradients_of(
         self, tables: list[Minibatch], plans: list[Any], numbers: Any, drawn: list[Minibatch], shared: Minibatch
