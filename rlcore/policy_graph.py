@@ -251,6 +251,14 @@ class PolicyGraph(ABC):
         parts = np.arange(len(batch)).reshape(minibatches, -1)
         return [self.pin(batch.take_pieces(part)) for part in parts]
 
+    def learn_minibatches(self, batch: SampleBatch, minibatches: int) -> Iterator[LearnOutput]:
+        """One update from each of the minibatches that ``pin_minibatches`` would make, as they are asked for; a single
+        one may be made of longer pieces. Whoever asks does as with ``learn_in_turn``."""
+        pinned = [self.pin(batch)] if minibatches == 1 else self.pin_minibatches(batch, minibatches)
+        for one in pinned:
+            output = self.learn(one)
+            yield output if output.rows is not None else output._replace(rows=one.rows)
+
     def learn(self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update from one minibatch; skipped where a gradient is not finite."""
         if type(self).pin is PolicyGraph.pin and isinstance(batch, Pinned):

@@ -23,6 +23,10 @@ class Shares:
         owner = self._owner(units)
         return [units[owner == i] - share.start for i, share in enumerate(self.ranges)]
 
+    def chosen(self, units: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The same of units that are given."""
+        return [np.asarray(own, np.int64) for own in self.of_each(units)]
+
     def in_order(self, by_row: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
         """Numbers by row of ``of_each(units)``, one device after the other, in the order of ``units`` (rows)."""
         if len(self.ranges) == 1:

@@ -38,6 +38,11 @@ class TargetClock:
             targets.move(self._tau, max(0, progress.updates // self._delay - self._updates // self._delay))
         self._env_steps, self._updates = progress.env_steps, progress.updates
 
+    def moves_after(self, more: int) -> bool:
+        """Whether the last of so many more updates will move them by ``tau``."""
+        updates = self._updates + more
+        return self._tau is not None and updates // self._delay > (updates - 1) // self._delay
+
     def get_state(self) -> dict[str, Any]:
         """How far the run was at the last call."""
         return {"env_steps": self._env_steps, "updates": self._updates}

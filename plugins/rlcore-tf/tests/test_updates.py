@@ -13,7 +13,6 @@ from rlcore.optim import SGD, Adam, RMSProp, UpdateRule
 from rlcore.policy_graph import Progress
 from rlcore_tf import A3C, APPO, IMPALA, PPO, PolicyGradient
 from rlcore_tf.backend import tf
-from rlcore_tf.base import UPDATES_AT_ONCE
 from rlcore_tf.optimizers import optimizer_for
 from rlcore_tf.parameters import FlatParameters
 
@@ -124,7 +123,7 @@ def test_more_updates_than_are_made_in_one_go(build: Build, sample: Any) -> None
     waiting = iter([np.arange(len(batch))] * 150)
     outputs = own.learn_in_turn(own.pin(batch), waiting)
     next(outputs)
-    assert sum(1 for _ in waiting) == 150 - UPDATES_AT_ONCE
+    assert sum(1 for _ in waiting) == 150 - own.updates_at_once
     assert sum(1 for _ in outputs) == 149
 
 

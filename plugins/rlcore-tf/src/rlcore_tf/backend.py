@@ -114,23 +114,30 @@ def start(devices: Sequence[str], parameters: int) -> list[str]:
 
 
 class Traced:
-    """A function as TensorFlow runs it: traced at the first call, for good, as its arguments are of a fixed
-    ``signature``."""
+    """A function as TensorFlow runs it: traced at the first call, for good, as the ``signature`` of its arguments is
+    fixed.
+
+    The graph is called past ``tf.function``, which would look anew at each call which of its graphs the arguments are
+    for: with a dozen of tensors that takes longer than the update of a small network.
+    """
 
     def __init__(self, function: Callable[..., Any], signature: Sequence[Any]) -> None:
-        self._function = tf.function(function, input_signature=list(signature), autograph=False)
-        self._concrete: Any = None
+        signature = tuple(signature)
+
+        def of_tensors(*tensors: Any) -> Any:
+            return function(*tf.nest.pack_sequence_as(signature, tensors))
+
+        self._function = tf.function(of_tensors, input_signature=tf.nest.flatten(signature), autograph=False)
+        self._graph: Any = None
 
     def __call__(self, *arguments: Any) -> Any:
-        """With tensors of just that signature."""
-        if self._concrete is None:
-            # Called by itself it looks for no other tracing that would fit: that takes longer than small networks.
-            self._concrete = self._function.get_concrete_function()
-        return self._concrete(*arguments)
+        if self._graph is None:
+            self._graph = self._function.get_concrete_function()
+        return self._graph(*tf.nest.flatten(arguments))
 
     @property
     def traces(self) -> int:
-        """How often it was traced."""
+        """How often it has been traced: once, if it was ever called."""
         return int(self._function.experimental_get_tracing_count())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -26,15 +26,12 @@ from rlcore.policy_graph import (
     check_weights,
 )
 from rlcore_tf.backend import Traced, start
-from rlcore_tf.columns import Minibatch
+from rlcore_tf.columns import Minibatch, Specs
 from rlcore_tf.layers import Arithmetic
-from rlcore_tf.optimizers import FlatOptimizer, optimizer_for
+from rlcore_tf.optimizers import Optimizer, optimizer_for
 from rlcore_tf.parameters import FlatParameters
 from rlcore_tf.selection import Samples, Selection
-from rlcore_tf.updates import Found, Settings, Terms, Updates
-
-#: How many updates are made in one go at the most, in which nothing else can happen; of large models it is one.
-UPDATES_AT_ONCE = 64
+from rlcore_tf.updates import Drawn, Found, Settings, Terms, Updates
 
 
 class TFGraph(LearningGraph):
@@ -43,6 +40,9 @@ class TFGraph(LearningGraph):
     Subclasses make their networks, then call ``_begin``. The parameters lie on the first device; with several each
     holds its share of the samples, reads the parameters and computes gradients, which are added up on the first.
     """
+
+    #: How many updates are made in one go at the most, in which nothing else can happen.
+    updates_at_once: int = 64
 
     def __init__(
         self,
@@ -56,7 +56,6 @@ class TFGraph(LearningGraph):
     ) -> None:
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         self._asked_devices = tuple(devices)
-        self._updates_at_once = UPDATES_AT_ONCE
         self._arithmetic = Arithmetic(self.config.model.precision)
 
     def _begin(
@@ -88,15 +87,23 @@ class TFGraph(LearningGraph):
                 self._settings(),
                 self._devices,
                 prepare=self.prepare,
-                max_grad_norm=self.config.max_grad_norm,
+                pull=self._pull,
+                drawn=self._draw_specs(),
+                max_grad_norm=self._max_grad_norm,
                 stop_above=self.stop_above(),
                 compiled=self.config.model.compile,
             )
             self._functions += self._made_updates.functions
         return self._made_updates
 
-    def _make_optimizer(self) -> FlatOptimizer:
+    def _make_optimizer(self) -> Optimizer:
         return optimizer_for(self.update_rule(), self._parameters)
+
+    @property
+    def _max_grad_norm(self) -> float | None:
+        """The bound of the norm of all gradients together."""
+        bound: float | None = self.config.max_grad_norm
+        return bound
 
     def _traced(self, function: Any, signature: Sequence[Any]) -> Traced:
         """Its tracings are counted with the others of this graph."""
@@ -126,10 +133,25 @@ class TFGraph(LearningGraph):
     def prepare(self, minibatches: list[Minibatch]) -> None:
         """May change the columns of one minibatch, given as its shares by device, before the loss sees them; traced."""
 
+    #: Moves targets by a part of the way, a scalar; traced. None where there are none.
+    _pull: Callable[[Any], None] | None = None
+
+    def _draw_specs(self) -> tuple[Specs, Specs]:
+        """What ``_drawn_for`` gives looks like: columns of rows, and what is shared by all rows of an update."""
+        return {}, {}
+
+    def _drawn_for(self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]) -> Drawn | None:
+        """What the next updates need drawn, one from each of these minibatches of units."""
+        return None
+
     # -- learning
 
-    def _settings(self) -> Settings:
-        return Settings(self.coefficients(), self.scalars())
+    def _settings(self, later: int = 0) -> Settings:
+        """Of the update after so many more, all of them in one go."""
+        return Settings(self.coefficients(), self.scalars(), (self._learning_rate,))
+
+    def _count(self, updates: int) -> None:
+        """So many updates have been made."""
 
     def learn(
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
@@ -137,29 +159,42 @@ class TFGraph(LearningGraph):
         """One update; where the loss or a gradient is not finite nothing changes."""
         pinned, chosen = self._chosen(batch, units)
         settings = self._settings()
-        found = self._updates.run(pinned.held, [chosen], settings, self._learning_rate)
-        return self._outputs(found, settings)[0]._replace(td_error=self._by_row(found, pinned, chosen))
+        found = self._updates.run(pinned.held, [chosen], [settings], self._drawn_for(pinned, [chosen]))
+        (output,) = self._outputs(found, [settings])
+        self._count(not output.skipped)
+        return output._replace(td_error=self._by_row(found, pinned, chosen))
 
     def learn_in_turn(
         self, batch: SampleBatch | Pinned[Samples], minibatches: Iterable[NDArray[np.int64]]
     ) -> Iterator[LearnOutput]:
         """Many updates in one go. Temporal differences are left out."""
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
-        waiting = iter(minibatches)
-        while some := list(itertools.islice(waiting, self._updates_at_once)):
-            for units in some:
+        waiting: list[NDArray[np.int64]] = []
+        coming = iter(minibatches)
+        while waiting := [*waiting, *itertools.islice(coming, self.updates_at_once - len(waiting))]:
+            for units in waiting:
                 _check_units(units)
-            settings = self._settings()
-            found = self._updates.run(pinned.held, some, settings, self._learning_rate)
-            yield from self._outputs(found, settings)
+            outputs = self._learn_in_one_go(pinned, waiting)
+            waiting = waiting[len(outputs) :]
+            yield from outputs
+
+    def _learn_in_one_go(
+        self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]
+    ) -> list[LearnOutput]:
+        """Up to an update that says that it should be the last, or that is skipped."""
+        settings = [self._settings(later) for later in range(len(minibatches))]
+        found = self._updates.run(pinned.held, minibatches, settings, self._drawn_for(pinned, minibatches))
+        outputs = self._outputs(found, settings)
+        self._count(sum(not output.skipped for output in outputs))
+        return outputs
 
     def gradients(
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
         pinned, chosen = self._chosen(batch, units)
         settings = self._settings()
-        flat, found = self._updates.gradients(pinned.held, chosen, settings)
-        (output,) = self._outputs(found, settings)
+        flat, found = self._updates.gradients(pinned.held, chosen, settings, self._drawn_for(pinned, [chosen]))
+        (output,) = self._outputs(found, [settings])
         return GradientOutput(
             self._parameters.split(flat, self._trainable),
             int(found.rows[0]),
@@ -172,8 +207,9 @@ class TFGraph(LearningGraph):
         """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
         ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
         check_gradients({name: self._shapes[name] for name in self._trainable}, gradients)
-        if not self._updates.apply(self._parameters.flat(gradients), self._learning_rate):
+        if not self._updates.apply(self._parameters.flat(gradients), self._settings()):
             raise NonFiniteError("a gradient is NaN or infinite")
+        self._count(1)
 
     def _chosen(
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None
@@ -183,16 +219,18 @@ class TFGraph(LearningGraph):
         _check_units(chosen)
         return pinned, chosen
 
-    def _outputs(self, found: Found, settings: Settings) -> list[LearnOutput]:
+    def _outputs(self, found: Found, settings: Sequence[Settings]) -> list[LearnOutput]:
         outputs = []
-        for totals, norm, rows, finite in zip(found.totals, found.norms, found.rows, found.finite, strict=True):
-            stats = statistics(settings.coefficients, totals.tolist(), int(rows))
+        columns = (found.totals, found.norms, found.rows, found.finite)
+        for own, totals, norm, rows, finite in zip(settings, *columns, strict=False):
+            stats = statistics(own.coefficients, totals.tolist(), int(rows))
             stats["grad_norm"] = float(norm)
             outputs.append(LearnOutput(stats, None, self.stops(stats), not finite, int(rows)))
         return outputs
 
-    @staticmethod
-    def _by_row(found: Found, pinned: Pinned[Samples], units: NDArray[np.int64]) -> NDArray[np.float32] | None:
+    def _by_row(
+        self, found: Found, pinned: Pinned[Samples], units: NDArray[np.int64]
+    ) -> NDArray[np.float32] | None:
         return None if found.by_row is None else pinned.held.shares.in_order(found.by_row, units)
 
     # -- weights, state

@@ -66,7 +66,7 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
         self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
         self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
         if self._model.heavy:
-            self._updates_at_once = 1
+            self.updates_at_once = 1
         self._begin(self._model.shapes, self._make_selection(), constant=self._model.constant)
         self._inference = Inference(self._model, self._actions, self._parameters, self._traced)
         self._load(self._model.init(rng, own.initial_log_std))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcore.optim import SGD, Adam, RMSProp, UpdateRule
@@ -11,29 +11,57 @@ from rlcore_tf.backend import tf
 from rlcore_tf.parameters import FlatParameters
 
 
-class FlatOptimizer(ABC):
-    """Moves ``parameters.variable`` by gradients ``[P]``, as ``rule`` says but for the clipping.
+class Optimizer(ABC):
+    """Moves the parameters, in ``groups`` that each have a learning rate and a number of steps of their own."""
 
-    What it remembers has the form of ``rule``'s state: ``{"step": n, slot: {name: array}}``. ``steps`` is counted by
-    whoever calls ``step``.
+    groups: int
+    #: The number of steps of each group so far.
+    counts: list[int]
+
+    @abstractmethod
+    def step(self, gradients: Any, rates: Any, steps: Any) -> None:
+        """By gradients ``[P]``. ``rates`` and ``steps`` are float64 ``[groups]``: step number ``steps`` of a group,
+        from 1, which stays where it is where that is 0. Traced; whoever calls it counts."""
+
+    def count(self, moved: Sequence[bool]) -> None:
+        """These groups have been moved by a step."""
+        self.counts = [count + own for count, own in zip(self.counts, moved, strict=True)]
+
+    @abstractmethod
+    def get_state(self) -> dict[str, Any]:
+        """What it remembers."""
+
+    @abstractmethod
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what ``get_state`` gave."""
+
+
+class FlatOptimizer(Optimizer):
+    """Moves all of ``parameters.variable`` alike, as ``rule`` says but for the clipping.
+
+    What it remembers has the form of ``rule``'s state: ``{"step": n, slot: {name: array}}``.
     """
+
+    groups = 1
 
     def __init__(self, rule: UpdateRule, parameters: FlatParameters) -> None:
         self.parameters = parameters
-        self.steps = 0
+        self.counts = [0]
         self.memory = {slot: parameters.zeros() for slot in rule.slots()}
 
+    def step(self, gradients: Any, rates: Any, steps: Any) -> None:
+        self._update(gradients, rates[0], steps[0])
+
     @abstractmethod
-    def step(self, gradients: Any, learning_rate: Any, number: Any) -> None:
-        """Update ``number`` (from 1, an integer) at a rate, both scalars; may be traced."""
+    def _update(self, gradients: Any, learning_rate: Any, number: Any) -> None:
+        """Step ``number`` at a rate, both float64 scalars."""
 
     def get_state(self) -> dict[str, Any]:
         """``{"step": n, slot: {name: array}}``."""
-        return {"step": self.steps, **{slot: self.parameters.arrays(flat) for slot, flat in self.memory.items()}}
+        return {"step": self.counts[0], **{slot: self.parameters.arrays(flat) for slot, flat in self.memory.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave."""
-        self.steps = int(state["step"])
+        self.counts = [int(state["step"])]
         for slot, flat in self.memory.items():
             self.parameters.write(flat, state[slot])
 
@@ -52,11 +80,11 @@ class FlatAdam(FlatOptimizer):
         self._betas = float(number(rule.beta1)), float(number(rule.beta2))
         self._epsilon = rule.epsilon
 
-    def step(self, gradients: Any, learning_rate: Any, number: Any) -> None:
-        dtype, updates = self.parameters.dtype, tf.cast(number, tf.float64)
-        of_mean, of_square = (1.0 - tf.pow(tf.constant(beta, tf.float64), updates) for beta in self._betas)
+    def _update(self, gradients: Any, learning_rate: Any, number: Any) -> None:
+        dtype = self.parameters.dtype
+        of_mean, of_square = (1.0 - tf.pow(tf.constant(beta, tf.float64), number) for beta in self._betas)
         root = tf.sqrt(of_square)
-        rate = tf.cast(learning_rate, tf.float64) * root / of_mean
+        rate = learning_rate * root / of_mean
         tf.raw_ops.ResourceApplyAdam(
             var=self.parameters.variable.handle,
             m=self.memory["mean"].handle,
@@ -78,7 +106,7 @@ class FlatRMSProp(FlatOptimizer):
         super().__init__(rule, parameters)
         self.rule = rule
 
-    def step(self, gradients: Any, learning_rate: Any, number: Any) -> None:
+    def _update(self, gradients: Any, learning_rate: Any, number: Any) -> None:
         rule, values = self.rule, self.parameters.variable
         rate = tf.cast(learning_rate, self.parameters.dtype)
         square = self.memory["square"]
@@ -97,7 +125,7 @@ class FlatSGD(FlatOptimizer):
         super().__init__(rule, parameters)
         self.rule = rule
 
-    def step(self, gradients: Any, learning_rate: Any, number: Any) -> None:
+    def _update(self, gradients: Any, learning_rate: Any, number: Any) -> None:
         if self.rule.momentum:
             momentum = self.memory["momentum"]
             gradients = momentum.assign(self.rule.momentum * momentum + gradients)

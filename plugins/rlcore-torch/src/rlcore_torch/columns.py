@@ -20,10 +20,10 @@ def pin_columns(columns: Mapping[str, NDArray[Any]], device: torch.device) -> Mi
     return {name: copied(array, device) for name, array in shaped.items()}
 
 
-def in_precision(columns: dict[str, NDArray[Any]], dtype: torch.dtype) -> dict[str, NDArray[Any]]:
+def in_precision(columns: Mapping[str, NDArray[Any]], dtype: torch.dtype) -> dict[str, NDArray[Any]]:
     """``columns`` as they are computed with: floats are float64 where that is ``dtype``."""
     if dtype != torch.float64:
-        return columns
+        return dict(columns)
     return {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in columns.items()}
 
 

@@ -22,7 +22,7 @@ class Targets:
     def __init__(self, online: Sequence[FlatParameters]) -> None:
         self._online = online[0]
         layout = [_renamed(leaf) for leaf in self._online.layout]
-        self._copies = [FlatParameters(layout, part.values.device) for part in online]
+        self._copies = [FlatParameters(layout, part.values.device, part.values.dtype) for part in online]
         self._inputs = [
             {leaf.names[0]: tensor.detach() for leaf, tensor in zip(layout, copy.leaves, strict=True)}
             for copy in self._copies
