@@ -95,9 +95,6 @@ class LightEvaluator(Counting, SnapshotKeeper):
         self.note("receive")
         self._version = update.version
 
-    def hold(self, key: str, value: Bulk) -> None:
-        """Keeps it."""
-
 
 class LightShard(Counting):
     """Applies nothing. The rules of a shard are of no use to it."""

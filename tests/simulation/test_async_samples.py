@@ -323,7 +323,7 @@ def test_the_state_of_the_learner_does_not_come_into_the_driver() -> None:
     assert len(list(one.run(6))) == 6
     assert not any(isinstance(value, dict) and "learner" in value for value in got)
     # The evaluators keep it.
-    assert all(handle.worker.kept()[0] for handle in one.set.handles)  # type: ignore[attr-defined]
+    assert all(handle.worker._kept for handle in one.set.handles)  # type: ignore[attr-defined]
 
 
 def test_samples_that_go_with_their_evaluator_are_counted() -> None:

@@ -88,6 +88,7 @@ class Apex(TakesTurns):
             queue=config.learner_queue,
             upkeep=Upkeep(config.max_weight_delay, config.snapshot_every),
             keepers=self._replay,
+            owner=", ".join(trains),
             went_back=self._pace.learner_is_at,
         )
         self.samples = evaluators.stream(config.samples_ahead)

@@ -53,6 +53,7 @@ class AsyncSamples(PolicyOptimizer):
             queue=config.learner_queue,
             upkeep=Upkeep(config.max_weight_delay, config.snapshot_every),
             keepers=evaluators.crew,
+            owner=", ".join(trains),
         )
         self._aggregation = Aggregation(runtime, evaluators, trains, config.aggregators)
         self._samples = evaluators.stream(config.samples_ahead)
