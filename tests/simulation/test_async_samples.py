@@ -94,14 +94,14 @@ class Training:
         kind = rlcore_async.AsyncSamples
         self.optimizer = kind(self.set.local, self.set, runtime, kind.Config(**config), ("default",))
         self.samples: list[Sample] = []
-        arrived = self.optimizer._samples.arrived
+        arrived = self.optimizer.samples.arrived
 
         def noting(most: int) -> list[Sample]:
             found: list[Sample] = arrived(most)
             self.samples += found
             return found
 
-        self.optimizer._samples.arrived = noting
+        self.optimizer.samples.arrived = noting
 
     def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
         """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
@@ -177,10 +177,10 @@ def check_rows(one: Training, results: list[StepResult], settings: dict[str, Any
     optimizer = one.optimizer
     sampled = sum(sample.info.env_steps for sample in one.samples)
     handed = sum(result.env_steps for result in results) + optimizer._tally._env_steps
-    on_their_way = ROWS * (len(optimizer._waiting) + len(optimizer._samples.unread))
+    on_their_way = ROWS * (len(optimizer._waiting) + len(optimizer.samples.unread))
     in_aggregation = ROWS * sum(len(batch.new) for batch in batches_in(optimizer._aggregation))
     assert sampled == handed + ROWS * len(optimizer._waiting) + in_aggregation
-    assert one.set.env_steps == sampled + ROWS * len(optimizer._samples.unread)
+    assert one.set.env_steps == sampled + ROWS * len(optimizer.samples.unread)
     learnt, dropped = one.learnt(), one.dropped(results)
     epochs = settings.get("epochs", 1)
     if not settings.get("replay_share"):
