@@ -20,10 +20,11 @@ from simulated_driver import BYTES_PER_S, LATENCY_S, Counting, TimedDriver
 import rlcore_apex.apex
 from rlcore.evaluator_messages import Metrics, SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.learner_actor import Done
+from rlcore.learner_actor import LearnerReport
 from rlcore.minibatches import Learnt
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
+from rlcore.policy_optimizer import MeanStats
 from rlcore.runtime.sim import Cost, SimConfig
 from rlcore.runtime.sim.calls import Bulk
 from rlcore.sampling.collect import Fragment
@@ -129,11 +130,11 @@ class LightLearner(Counting):
         super().__init__()
         self._costs = costs
 
-    def learn(self, drawn: Drawn, minibatch: Bulk, env_steps: int) -> tuple[Done, Bulk]:
+    def learn(self, drawn: Drawn, minibatch: Bulk, env_steps: int) -> tuple[LearnerReport, Bulk]:
         self.note("learn")
         # Of each row an index and a TD error.
-        learnt = Learnt(MINIBATCH, 1, 0, {"default": {}})
-        return Done(learnt, self._costs.learn_s, 0.0), Bulk(12 * MINIBATCH)
+        learnt = Learnt(MINIBATCH, 1, 0, MeanStats())
+        return LearnerReport(learnt, self._costs.learn_s, 0.0), Bulk(12 * MINIBATCH)
 
     def acting_weights(self) -> tuple[dict[str, Progress], Bulk]:
         return {"default": Progress(0, 0, 0, {})}, Bulk(self._costs.weights_bytes)

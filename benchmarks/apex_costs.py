@@ -22,7 +22,7 @@ from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.packing import pack, unpack
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.snapshot import sized_snapshot
-from rlcore_apex.learner_actor import ApexLearner
+from rlcore_apex.learner import ApexLearner
 from rlcore_apex.replay_actor import Drawn, ReplayActor
 from rlcore_replay import PrioritizedConfig
 

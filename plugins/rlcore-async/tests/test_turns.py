@@ -12,6 +12,8 @@ from support.runs import two_agents
 
 from rlcore.errors import ConfigError, RlcoreError, WorkerLost
 from rlcore.trainer import Trainer
+from rlcore_async.gradient_products import GradientNote
+from rlcore_async.gradient_tally import GradientTally
 
 #: Rows of one sample: two slots of ten environment steps, in which each agent acts.
 ENVS, STEPS, EVALUATORS = 2, 10, 3
@@ -179,3 +181,12 @@ def test_both_go_on_from_where_they_were_saved(tmp_path: Any) -> None:
                 assert (first["env_steps"], first["updates"]) == (second["env_steps"], second["updates"])
             for policy_id, weights in one.weights().items():
                 assert all((other.weights()[policy_id][name] == own).all() for name, own in weights.items())
+
+
+def test_gradients_weigh_as_much_as_they_have_rows() -> None:
+    tally = GradientTally(["left", "right"])
+    tally.learnt({"left": GradientNote(30, {"loss": 1.0}, False), "right": GradientNote(2, {"loss": 4.0}, False)})
+    tally.learnt({"left": GradientNote(10, {"loss": 5.0}, False), "right": GradientNote(6, {}, True)})
+    result = tally.result(1.0)
+    assert result.stats["left"]["loss"] == pytest.approx(2.0) and result.stats["right"]["loss"] == 4.0
+    assert (result.learnt_rows, result.updates, result.skipped_updates) == (48, 3, 1)

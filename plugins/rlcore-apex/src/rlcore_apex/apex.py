@@ -29,7 +29,7 @@ from rlcore.schedule import value_at
 from rlcore.stepping import Awaited, TakesTurns
 from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
-from rlcore_apex.learner_actor import ApexLearner
+from rlcore_apex.learner import ApexLearner
 from rlcore_apex.memory import ApexMemory, Held
 from rlcore_apex.pace import ApexPace, Turns
 from rlcore_apex.replay_actor import ReplayActor

@@ -22,9 +22,9 @@ from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
 from rlcore.stepping import Awaited, TakesTurns
 from rlcore_async.aggregation import Aggregation, Batch
-from rlcore_async.batches_learner import BatchesLearner
 from rlcore_async.old_samples import OldSamples
 from rlcore_async.samples_config import AsyncSamplesConfig
+from rlcore_async.samples_learner import SamplesLearner
 
 
 class AsyncSamples(TakesTurns):
@@ -47,7 +47,7 @@ class AsyncSamples(TakesTurns):
         self._learner: RemoteLearner[Batch] = RemoteLearner(
             runtime,
             evaluators,
-            functools.partial(BatchesLearner, specs, config, runtime.child()),
+            functools.partial(SamplesLearner, specs, config, runtime.child()),
             gpus=sum(device.startswith("cuda") for device in config.devices),
             queue=config.learner_queue,
             upkeep=Upkeep(config.max_weight_delay, config.snapshot_every),
