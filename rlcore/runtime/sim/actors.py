@@ -124,7 +124,10 @@ class Actor:
                         self._cluster.timeline.at(call.delivery.complete_at, self._advance)
                 if call.delivery.complete_at > self._cluster.timeline.now:
                     return
-                call.delivery.arrive()
+                if not call.delivery.arrive():
+                    # Whoever else has them sends them.
+                    call.delivery = None
+                    continue
             except Exception as error:  # what its arguments raise, the call raises
                 self._queue.popleft()
                 self._answer(call, error)

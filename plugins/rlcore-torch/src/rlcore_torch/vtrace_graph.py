@@ -23,7 +23,7 @@ from rlcore_torch.model import Heads
 from rlcore_torch.q_sequences import AFTER, OWN, chosen, extended
 from rlcore_torch.samples import Samples
 from rlcore_torch.vtrace import VTrace, vtrace
-from rlcore_torch.vtrace_samples import PASSES, VTraceSamples
+from rlcore_torch.vtrace_samples import PASSES, PackedVTraceSamples, VTraceSamples
 
 #: Columns of a minibatch, bool: whether the successor's value counts, and whether the next row is the successor.
 ALIVE, CONTINUES = "alive", "continues"
@@ -109,8 +109,8 @@ class VTracePolicyGraph(TorchPolicyGraph):
         columns = {name: batch[name] for name in self.loss_columns()} | {ALIVE: where.alive, CONTINUES: where.continues}
         columns |= self._actions.columns(batch)
         observed = self._model.columns(extended(batch))
-        held = VTraceSamples(observed, columns, batch, self._devices, recurrent=self._model.recurrent)
-        return Pinned(held, len(batch))
+        samples = PackedVTraceSamples if self._model.recurrent else VTraceSamples
+        return Pinned(samples(observed, columns, batch, self._devices), len(batch))
 
     def coefficients(self) -> dict[str, Coefficient]:
         return {
