@@ -41,7 +41,7 @@ class GradientOptimizer(TakesTurns):
         self._ledger = Ledger(trains)
         self._tally = GradientTally(trains)
         self.samples = evaluators.stream(1, self._product())
-        #: Places that have been filled anew.
+        #: Places that have been filled anew when there were weights for whoever comes.
         self._newcomers: set[int] = set()
         evaluators.bring_up_with(self._note_newcomer)
 
@@ -57,7 +57,8 @@ class GradientOptimizer(TakesTurns):
         return [self.samples]
 
     def _note_newcomer(self, handle: Handle, index: int) -> list[Ref]:
-        self._newcomers.add(index)
+        if self.evaluators.version:
+            self._newcomers.add(index)
         return []
 
     def _lacks_weights(self, sample: Sample) -> bool:
