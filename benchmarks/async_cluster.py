@@ -87,7 +87,7 @@ class LightEvaluator(Counting, SnapshotKeeper):
         self._number += 1
         rows = {DEFAULT_POLICY: self._costs.rows}
         info = SampleInfo(self._number, self._costs.rows, rows, dict(rows), self._version, {}, Metrics())
-        notes = {DEFAULT_POLICY: GradientNote(self._costs.rows, STATS, False)}
+        notes = {DEFAULT_POLICY: GradientNote(self._costs.rows, STATS, False, self._version)}
         part = BulkByPolicy(self._costs.gradients_bytes // product.results)
         return (info, [notes]), *[part] * product.results
 

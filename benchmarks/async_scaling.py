@@ -74,7 +74,7 @@ def draw(loads: Sequence[Load], path: Path) -> None:
         axis.set(xscale="log", yscale="log", xlabel="workers", ylabel="gradients/s")
         axis.set_title(name, fontsize=9)
         axis.set_xticks(WORKERS, [str(workers) for workers in WORKERS])
-        axis.minorticks_off()
+        axis.set_xticks([], minor=True)
         axis.grid(alpha=0.3)
     for (name, found), marker in zip(PAPER.items(), "ox", strict=True):
         axes[0].plot(*zip(*found.items(), strict=True), f"k{marker}", mfc="none", label=f"figure 5(a): {name}")

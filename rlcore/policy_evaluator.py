@@ -318,6 +318,10 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
                 self.policies[policy_id].set_weights(acting)
             self._roles[policy_id].version = version
 
+    def version(self, policy_id: str) -> int:
+        """That of the policy's weights; 0 for those that it began with."""
+        return self._roles[policy_id].version
+
     def on_progress(self, progress: Mapping[str, Progress]) -> None:
         """Passes a run's progress to the policies: their schedules go by it."""
         for policy_id, own in progress.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,3 +58,13 @@ def test_tables_are_written_between_their_marks(benchmark_module: Callable[[str]
     page.write_text("Before.\n\n<!-- rates -->\n\nold\n\n<!-- end of rates -->\n\nAfter.\n")
     benchmark_module("async_scaling").write_tables(page, {"rates": "| new |"})
     assert page.read_text() == "Before.\n\n<!-- rates -->\n\n| new |\n\n<!-- end of rates -->\n\nAfter.\n"
+
+
+def test_the_costs_that_the_docs_show_can_be_taken_again(benchmark_module: Callable[[str], Any]) -> None:
+    pytest.importorskip("matplotlib")
+    scaling = benchmark_module("async_scaling")
+    costs = scaling.read_costs(Path(__file__).parents[2] / "docs" / "pictures" / "async-scaling.json")
+    names = [name for name, _ in scaling.scenarios(costs)]
+    assert len(set(names)) == 3
+    page = (Path(__file__).parents[2] / "docs" / "asynchronous-gradients.md").read_text()
+    assert scaling.costs_table(costs) in page and all(name in page for name in names)

@@ -20,6 +20,7 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.runtime.sim import SimConfig, SimRuntime
+from rlcore.sample_stream import Sample
 from rlcore.snapshots import Snapshots
 from rlcore.testing.linear import LinearPG
 
@@ -41,6 +42,17 @@ class Training(streaming.Training):
         kind = {"async_gradients": rlcore_async.AsyncGradients, "sharded_ps": rlcore_async.ShardedPS}[name]
         shards = {"shards": SHARDS, "snapshot_every": 4} if name == "sharded_ps" else {}
         super().__init__(kind, {**shards, **settings}, runtime, timeout_s)
+        #: Those whose gradients are not dropped.
+        self.accepted: list[Sample] = []
+        accept = self.optimizer._accept
+
+        def noting(sample: Sample) -> bool:
+            accepted: bool = accept(sample)
+            if accepted:
+                self.accepted.append(sample)
+            return accepted
+
+        self.optimizer._accept = noting
 
     @property
     def snapshots(self) -> Sequence[Snapshots]:
@@ -66,9 +78,9 @@ def test_whatever_fails(name: str, seed: int) -> None:
 
 
 def check_versions(one: Training) -> None:
-    """The weights that act never go back to older ones."""
+    """Weights never go back to older ones; newcomers may have none at first, and nothing is applied then."""
     for index in range(EVALUATORS):
-        versions = one.versions(index)
+        versions = [sample.info.version for sample in one.accepted if sample.index == index]
         assert versions == sorted(versions)
 
 
@@ -159,6 +171,46 @@ def test_a_snapshot_outlives_its_shard_and_whoever_held_it_first() -> None:
     assert one.losses == [("evaluator", 0), ("parameter shard", 0)] and len(results) == 8
     lost = int(sum(result.stats["default"]["lost_updates"] for result in results))
     assert 36 - 20 <= lost <= 36 - 20 + 2 * EVALUATORS + 2
+
+
+class Lone(Training):
+    """The same with one evaluator."""
+
+    evaluators = 1
+
+
+@pytest.mark.parametrize("moment", [-0.5, 0.2, 0.5, 0.99, 1.05])
+def test_a_newcomer_does_not_compute_gradients_of_weights_that_nobody_has_learnt(moment: float) -> None:
+    """With the machines of an evaluator and of a shard the weights go that the newcomer is being sent."""
+    plan = [{"worker": 0, "method": "sample_products", "call": 8, "fault": "machine"}]
+    costs = {"sample_products": 1.0, "apply": 0.01, "start": 1.0}
+    one = Lone("sharded_ps", SimRuntime(SimConfig(seed=1, plan=plan, costs=costs, inline_bytes=0)), timeout_s=50.0,
+               shards=1, snapshot_every=1000)
+    runtime = one.runtime
+    (shard,) = one.optimizer._shards.handles
+
+    def die() -> None:
+        shard.actor.die("its machine is gone", machine=True)
+
+    # Before the evaluator's task ends that it does not survive, or so many seconds after another has taken its place.
+    if moment < 0.0:
+        started = list(one.run(1))
+        assert len(started) == 1
+        runtime._cluster.timeline.at(runtime.now() + 4.0, die)
+    else:
+        def later(handle: Any, index: int) -> list[Any]:
+            runtime._cluster.timeline.at(runtime.now() + moment, die)
+            return []
+
+        one.set.bring_up_with(later)
+    results = list(one.run(8))
+    assert {("evaluator", 0), ("parameter shard", 0)} == set(one.losses) and len(results) == 8
+    versions = [sample.info.version for sample in one.accepted]
+    assert versions == sorted(versions) and versions.count(0) <= 2
+    dropped = len(one.samples) - len(one.accepted)
+    assert dropped <= 3 and one.lost_tasks(results) >= dropped
+    # It goes on with those of the new shard.
+    assert results[-1].updates > 0 and max(versions) > 9
 
 
 def test_pushing_pulling_and_sampling_overlap() -> None:

@@ -50,6 +50,7 @@ class Training:
     #: What it trains.
     graph: type[PolicyGraph]
     graph_config: Mapping[str, Any] = {}
+    evaluators = EVALUATORS
 
     def __init__(
         self, kind: type[PolicyOptimizer], config: Mapping[str, Any], runtime: Runtime, timeout_s: float
@@ -60,7 +61,7 @@ class Training:
         self.set = EvaluatorSet(
             runtime,
             make(0),
-            [functools.partial(make, i) for i in range(EVALUATORS)],
+            [functools.partial(make, i) for i in range(self.evaluators)],
             timeout_s=timeout_s,
             on_loss=lambda index, cause: self.losses.append(("evaluator", index)),
             on_other_loss=lambda worker, index, cause: self.losses.append((worker, index)),

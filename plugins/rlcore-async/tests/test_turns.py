@@ -185,8 +185,8 @@ def test_both_go_on_from_where_they_were_saved(tmp_path: Any) -> None:
 
 def test_gradients_weigh_as_much_as_they_have_rows() -> None:
     tally = GradientTally(["left", "right"])
-    tally.learnt({"left": GradientNote(30, {"loss": 1.0}, False), "right": GradientNote(2, {"loss": 4.0}, False)})
-    tally.learnt({"left": GradientNote(10, {"loss": 5.0}, False), "right": GradientNote(6, {}, True)})
+    tally.learnt({"left": GradientNote(30, {"loss": 1.0}, False, 1), "right": GradientNote(2, {"loss": 4.0}, False, 1)})
+    tally.learnt({"left": GradientNote(10, {"loss": 5.0}, False, 2), "right": GradientNote(6, {}, True, 2)})
     result = tally.result(1.0)
     assert result.stats["left"]["loss"] == pytest.approx(2.0) and result.stats["right"]["loss"] == 4.0
     assert (result.learnt_rows, result.updates, result.skipped_updates) == (48, 3, 1)

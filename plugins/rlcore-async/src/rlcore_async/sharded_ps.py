@@ -14,7 +14,6 @@ from rlcore.in_flight import InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
-from rlcore.sample_stream import Sample
 from rlcore.snapshots import Snapshots
 from rlcore.stepping import Awaited
 from rlcore_async.gradient_optimizer import GradientOptimizer
@@ -49,8 +48,7 @@ class ShardedPS(GradientOptimizer):
         rules = {name: replace(graph.update_rule(), max_grad_norm=None) for name, graph in graphs}
         builders = [functools.partial(ParameterShard, rules)] * config.shards
         self._weights = ShardedWeights(layouts)
-        names = [f"parameter shard {i} of {', '.join(trains)}" for i in range(config.shards)]
-        self._snapshots = [Snapshots(runtime, evaluators.crew, name, i) for i, name in enumerate(names)]
+        self._snapshots = [Snapshots(runtime, evaluators.crew, f"shard {i}, {trains}", i) for i in range(config.shards)]
         self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back, WholeCrew)
         # Of updates and snapshots, of which every push may bring one each.
         self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
@@ -73,17 +71,20 @@ class ShardedPS(GradientOptimizer):
         self._pull()
         for sample in self.samples.arrived(self._room()):
             if self._accept(sample):
-                self._push(sample)
+                self._note(sample)
+                self._pushed += 1
+                self._push(sample.results)
+            else:
+                # For nothing but new weights: those that it was to have may be gone.
+                self._push([{}] * self.config.shards)
             self._pull()
             self._refresh(sample.index)
 
-    def _push(self, sample: Sample) -> None:
+    def _push(self, gradients: Sequence[Any]) -> None:
         """Every shard that is there gets its slice of the gradients, by reference; now and then it keeps a snapshot."""
         rates = {policy_id: graph.update_rule().learning_rate for policy_id, graph in self._graphs.items()}
-        self._note(sample)
-        self._pushed += 1
         for i in filter(self._pushes.room, range(self.config.shards)):
-            self._pushes.submit(i, None, "apply", sample.results[i], rates, returns=2)
+            self._pushes.submit(i, None, "apply", gradients[i], rates, returns=2)
             if self._pushed % self.config.snapshot_every == 0 or self._snapshots[i].gone:
                 self._pushes.submit(i, self._pushed, "snapshot", returns=2)
 
@@ -117,6 +118,7 @@ class ShardedPS(GradientOptimizer):
         """A shard that takes the place of another goes on from its last snapshot; what was applied since is lost."""
         self._snapshots[index].take_in()
         self._tally.lost_updates += self._snapshots[index].lost(self._pushed)
+        self._parts[index] = None
         return [handle.submit("set_state", self._snapshots[index].last)]
 
     def _load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
