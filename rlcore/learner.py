@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,11 +40,6 @@ class Learner:
         """Puts each policy's samples on its devices, postprocessed first where the evaluator left that to here."""
         return {name: self.graphs[name].pin(self._processed(name, own, batch.agents)) for name, own in batch.items()}
 
-    def pin_minibatches(self, policy_id: str, batch: SampleBatch, minibatches: int) -> list[Pinned[Any]]:
-        """One policy's transitions, single rows, as so many minibatches of equally many, each of them pinned."""
-        graph, processed = self.graphs[policy_id], self._processed(policy_id, batch, None)
-        return [graph.pin(processed)] if minibatches == 1 else graph.pin_minibatches(processed, minibatches)
-
     def _processed(self, name: str, batch: SampleBatch, agents: OtherAgents | None) -> SampleBatch:
         return self.graphs[name].postprocess(batch, agents) if self._leaves_rho_here[name] else batch
 
@@ -61,6 +56,28 @@ class Learner:
             graph.on_progress(self._ledger.note(name, output.rows or 0, output.stats, output.skipped))
             outputs[name] = output
         return outputs
+
+    def learn_in_turn(
+        self, policy_id: str, pinned: Pinned[Any], minibatches: Iterable[NDArray[np.int64]]
+    ) -> Iterator[LearnOutput]:
+        """One update of a policy from each of the ``minibatches`` of units, up to one that asks for a stop."""
+        for output in self._noted(policy_id, self.graphs[policy_id].learn_in_turn(pinned, minibatches)):
+            yield output
+            if output.stop:
+                return
+
+    def learn_minibatches(self, policy_id: str, batch: SampleBatch, minibatches: int) -> Iterator[LearnOutput]:
+        """One update of a policy from each of so many minibatches of equally many transitions, single rows, one behind
+        the other in ``batch``; one minibatch may be of longer pieces."""
+        processed = self._processed(policy_id, batch, None)
+        return self._noted(policy_id, self.graphs[policy_id].learn_minibatches(processed, minibatches))
+
+    def _noted(self, policy_id: str, outputs: Iterator[LearnOutput]) -> Iterator[LearnOutput]:
+        """The same, and the graph is told of each how far it has come."""
+        graph = self.graphs[policy_id]
+        for output in outputs:
+            graph.on_progress(self._ledger.note(policy_id, output.rows or 0, output.stats, output.skipped))
+            yield output
 
     @property
     def progress(self) -> dict[str, Progress]:

@@ -37,12 +37,9 @@ def learn_in_epochs(
     for policy_id, own in batch.items():
         units = learner.graphs[policy_id].minibatch_unit.rows(own)
         minibatches = (one for _ in range(epochs) for one in shuffled(units, size, rng, devices))
-        for minibatch in minibatches:
-            output = learner.learn({policy_id: pinned[policy_id]}, {policy_id: minibatch})[policy_id]
+        for output in learner.learn_in_turn(policy_id, pinned[policy_id], minibatches):
             stats.add(policy_id, output.stats, output.rows or 0)
             updates, rows = updates + 1, rows + (output.rows or 0)
-            if output.stop:
-                break
     skipped = learner.skipped_updates - skipped
     return Learnt(rows, updates - skipped, skipped, stats)
 

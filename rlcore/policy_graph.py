@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
@@ -251,6 +251,14 @@ class PolicyGraph(ABC):
         parts = np.arange(len(batch)).reshape(minibatches, -1)
         return [self.pin(batch.take_pieces(part)) for part in parts]
 
+    def learn_minibatches(self, batch: SampleBatch, minibatches: int) -> Iterator[LearnOutput]:
+        """One update from each of the minibatches that ``pin_minibatches`` would make, as they are asked for; a single
+        one may be made of longer pieces. Whoever asks does as with ``learn_in_turn``."""
+        pinned = [self.pin(batch)] if minibatches == 1 else self.pin_minibatches(batch, minibatches)
+        for one in pinned:
+            output = self.learn(one)
+            yield output if output.rows is not None else output._replace(rows=one.rows)
+
     def learn(self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None) -> LearnOutput:
         """One update from one minibatch; skipped where a gradient is not finite."""
         if type(self).pin is PolicyGraph.pin and isinstance(batch, Pinned):
@@ -260,6 +268,19 @@ class PolicyGraph(ABC):
         if not skipped:
             self.apply_gradients(output.gradients)
         return LearnOutput(output.stats, output.td_error, output.stop, skipped, output.count)
+
+    def learn_in_turn(
+        self, batch: SampleBatch | Pinned[Any], minibatches: Iterable[NDArray[np.int64]]
+    ) -> Iterator[LearnOutput]:
+        """One update from each of the ``minibatches`` (units), as they are asked for; ``rows`` are always given.
+
+        Whoever asks calls ``on_progress`` after each, and asks no more after one with ``stop``. A graph that makes many
+        updates in one go overrides this: it is told of progress within them afterwards, which is of no consequence to
+        what goes by environment steps.
+        """
+        for units in minibatches:
+            output = self.learn(batch, units)
+            yield output if output.rows is not None else output._replace(rows=len(units))
 
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32] | None:
         """The log-probability of each row's action under the weights as they are, ``[N]``; None where there is none.

@@ -12,6 +12,7 @@ handed out as float32.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -66,6 +67,11 @@ def backward_scan(a: Array, b: Array) -> Float64:
         carry[rows - reach :] = 0.0
         reach *= 2
     return x
+
+
+def passes_for(longest: int) -> int:
+    """How many passes a scan needs where no piece has more than ``longest`` rows."""
+    return math.ceil(math.log2(longest)) if longest > 1 else 0
 
 
 class Ends(NamedTuple):
@@ -339,6 +345,7 @@ __all__ = [
     "gae",
     "n_step",
     "next_obs",
+    "passes_for",
     "successor_values",
     "trajectory",
     "vtrace",

@@ -9,7 +9,7 @@ from pydantic import NonNegativeInt, PositiveInt, model_validator
 from rlcore.policy_graph import GraphConfig
 
 Activation = Literal["tanh", "relu"]
-Precision = Literal["float32", "bfloat16"]
+Precision = Literal["float32", "bfloat16", "float64"]
 Encoder = Literal["mlp", "nature", "impala"]
 
 
@@ -32,8 +32,9 @@ class ModelConfig(GraphConfig):
     ``custom`` names a model of the user's own, ``package.module:build``, in place of everything but ``scale``;
     ``settings`` are handed to it as keywords. What it has to be is the framework plugin's business.
 
-    ``precision: bfloat16`` computes products and convolutions in that precision and keeps the rest float32. ``compile``
-    hands the loss to the framework's compiler: seconds to minutes at the start, to be won back by large networks.
+    ``precision: bfloat16`` computes products and convolutions in that precision and keeps the rest float32; with
+    ``float64`` the weights and all that is computed of them have it, slowly: for comparing numbers. ``compile`` hands
+    the loss to the framework's compiler: seconds to minutes at the start, to be won back by large networks.
     """
 
     hidden: tuple[PositiveInt, ...] | None = None

@@ -1,4 +1,4 @@
-"""The package, its policy graph and the actor, held to the contracts of their kinds."""
+"""The package, its policy graphs and their actors, held to the contracts of their kinds."""
 
 from __future__ import annotations
 
@@ -29,3 +29,67 @@ class TestPGActor(ActorTests):
     graph = "tf.pg"
     spaces = DEFAULT_SPACES[1:2]
     config = {"squash": True, "model": {"hidden": [16]}}
+
+
+class TestA3C(PolicyGraphTests):
+    graph = "tf.a3c"
+    spaces = SPACES
+
+
+class TestA3CActor(ActorTests):
+    graph = "tf.a3c"
+    spaces = SPACES
+
+
+class TestPPO(PolicyGraphTests):
+    graph = "tf.ppo"
+
+
+class TestPPOWithEverySetting(PolicyGraphTests):
+    graph = "tf.ppo"
+    spaces = SPACES
+    config = {
+        "squash": True,
+        "kl_coeff": 0.3,
+        "value_clip": 0.5,
+        "entropy_coeff": [[0, 0.1], [3000, 0.0]],
+        "model": {"hidden": [8], "activation": "relu"},
+    }
+
+
+class TestPPOActor(ActorTests):
+    graph = "tf.ppo"
+    spaces = SPACES
+    config = {"squash": True}
+
+
+class TestIMPALA(PolicyGraphTests):
+    graph = "tf.impala"
+    spaces = SPACES
+    config = {
+        "squash": True,
+        "rho_clip": 0.9,
+        "trace_clip": 0.8,
+        "vtrace_lambda": 0.9,
+        "advantage_rho_clip": 2.0,
+        "normalize_advantages": True,
+        "update_rule": "rmsprop",
+        "entropy_coeff": [[0, 0.1], [3000, 0.0]],
+        "model": {"hidden": [8], "activation": "relu"},
+    }
+
+
+class TestIMPALAActor(ActorTests):
+    graph = "tf.impala"
+    spaces = SPACES
+
+
+class TestAPPO(PolicyGraphTests):
+    graph = "tf.appo"
+    spaces = SPACES
+
+
+class TestAPPOActor(ActorTests):
+    graph = "tf.appo"
+    spaces = SPACES
+    config = {"squash": True}

@@ -11,9 +11,9 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 
 from rlcore.batch import SampleBatch
+from rlcore.learning.successors import extended
 from rlcore.returns import n_step
 from rlcore_torch import DQN
-from rlcore_torch.q_sequences import extended
 
 Build = Callable[..., Any]
 OBS = Box(-1.0, 1.0, (2,), np.float32)

@@ -15,12 +15,13 @@ from hypothesis import strategies as st
 
 from rlcore import returns
 from rlcore.batch import SampleBatch
+from rlcore.learning.successors import extended
 from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.returns import passes_for
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.environments import Drawn
 from rlcore_torch import APPO, IMPALA
-from rlcore_torch.q_sequences import extended
-from rlcore_torch.vtrace import VTrace, backward_scan, passes_for, vtrace
+from rlcore_torch.vtrace import VTrace, backward_scan, vtrace
 
 Build = Callable[..., Any]
 GAMMA = 0.9

@@ -92,8 +92,7 @@ class Replay(PolicyOptimizer):
         while len(buffer) and (due := self.pace.due(policy_id)):
             minibatches = min(due, self._most_at_once(policy_id, buffer))
             drawn = self._draw(buffer, minibatches)
-            for pinned in self.learner.pin_minibatches(policy_id, drawn, minibatches):
-                output = self.learner.learn({policy_id: pinned})[policy_id]
+            for output in self.learner.learn_minibatches(policy_id, drawn, minibatches):
                 self.pace.learnt_from(policy_id, output.rows or 0)
                 if self.config.prioritized is not None and not output.skipped:
                     self._update_priorities(policy_id, buffer, drawn, output)

@@ -6,11 +6,28 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlcore_tf.a3c import A3C
+    from rlcore_tf.appo import APPO
+    from rlcore_tf.deterministic import DDPG, TD3
+    from rlcore_tf.dqn import DQN
+    from rlcore_tf.impala import IMPALA
     from rlcore_tf.pg import PolicyGradient
+    from rlcore_tf.ppo import PPO
+    from rlcore_tf.sac import SAC
 
-__all__ = ["PolicyGradient"]
+__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "SAC", "TD3", "PolicyGradient"]
 
-_MODULES = {"PolicyGradient": "pg"}
+_MODULES = {
+    "A3C": "a3c",
+    "APPO": "appo",
+    "DDPG": "deterministic",
+    "DQN": "dqn",
+    "IMPALA": "impala",
+    "PPO": "ppo",
+    "PolicyGradient": "pg",
+    "SAC": "sac",
+    "TD3": "deterministic",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -10,12 +10,13 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from typing import Any
 
 from rlcore.errors import UserError
 
-__all__ = ["device_name", "start", "tf"]
+__all__ = ["start", "tf", "traced"]
 
 log = logging.getLogger("rlcore_tf")
 
@@ -90,32 +91,55 @@ with without_chatter():
     import tensorflow as tf
 
 
-@functools.cache
-def start(gpu: bool) -> None:
-    """Starts TensorFlow's runtime with one thread within and one between operations, if nothing has started it yet.
+#: Below so many parameters a second thread costs more than it brings.
+SMALL_MODEL = 1_000_000
+#: Set in the environment, they say how many threads TensorFlow is to use.
+THREAD_VARIABLES = ("TF_NUM_INTRAOP_THREADS", "TF_NUM_INTEROP_THREADS")
 
-    Small networks are slower with more, results depend on the number of cores then, and several workers share a
-    machine. A process that has used TensorFlow before keeps the threads that it has. With ``gpu`` all that TensorFlow
-    writes is shown: it may say why there is none.
+
+def start(devices: Sequence[str], parameters: int) -> list[str]:
+    """Starts TensorFlow's runtime, if nothing has started it yet, and gives ``("cpu",)``, ``("cuda:0", "cuda:1")`` ...
+    as TensorFlow writes them. ``UserError`` for a device that is not there.
+
+    A model of few ``parameters`` that computes on CPUs only is given one thread within and one between operations:
+    small networks are slower with more, results depend on the number of cores then, and several workers share a
+    machine. The setting is the process's, and can be made only once: who comes later, has used TensorFlow before, or
+    has set one of :data:`THREAD_VARIABLES`, has the threads that there are. Memory of GPUs is taken as it is needed.
     """
+    if not devices:
+        raise UserError("a policy graph needs at least one device")
+    gpu = any(not device.startswith("cpu") for device in devices)
+    _start(gpu, threads=1 if parameters < SMALL_MODEL and not gpu else None)
+    return [_device_name(device) for device in devices]
+
+
+def traced(function: Callable[..., Any], signature: Sequence[Any]) -> Any:
+    """``function`` as TensorFlow runs it: traced at the first call, for good, as the ``signature`` of its arguments is
+    fixed."""
+    return tf.function(function, input_signature=list(signature), autograph=False)
+
+
+@functools.cache
+def _start(gpu: bool, threads: int | None) -> None:
+    """With ``gpu`` all that TensorFlow writes is shown: it may say why there is none."""
     with nullcontext() if gpu else without_chatter():
         try:
-            tf.config.threading.set_intra_op_parallelism_threads(1)
-            tf.config.threading.set_inter_op_parallelism_threads(1)
+            for device in tf.config.list_physical_devices("GPU"):
+                tf.config.experimental.set_memory_growth(device, True)
+            if threads is not None and not any(os.environ.get(name) for name in THREAD_VARIABLES):
+                tf.config.threading.set_intra_op_parallelism_threads(threads)
+                tf.config.threading.set_inter_op_parallelism_threads(threads)
         except RuntimeError as error:  # it is running, with other settings
             log.info("TensorFlow is running already and keeps its threads: %s", error)
         tf.constant(0.0)
 
 
-def device_name(devices: tuple[str, ...]) -> str:
-    """``("cpu",)`` or ``("cuda:0",)`` as TensorFlow writes it. ``UserError`` for several, and for one not there."""
-    if len(devices) != 1:
-        raise UserError(f"the policy graphs of rlcore-tf learn on one device, not on {', '.join(devices) or 'none'}")
-    kind, _, index = devices[0].partition(":")
+def _device_name(device: str) -> str:
+    kind, _, index = device.partition(":")
     names = {"cpu": "CPU", "cuda": "GPU", "gpu": "GPU"}
     if kind not in names or not (index or "0").isdecimal():
-        raise UserError(f"TensorFlow knows no device '{devices[0]}'")
-    there = len(tf.config.list_physical_devices(names[kind]))
+        raise UserError(f"TensorFlow knows no device '{device}'")
+    there = len(tf.config.list_logical_devices(names[kind]))
     if int(index or 0) >= there:
-        raise UserError(f"device '{devices[0]}' was asked for, but TensorFlow sees {there} of its kind")
+        raise UserError(f"device '{device}' was asked for, but TensorFlow sees {there} of its kind")
     return f"/{names[kind]}:{index or 0}"

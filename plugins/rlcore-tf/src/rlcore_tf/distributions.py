@@ -21,10 +21,10 @@ _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 
 
 class Evaluated(NamedTuple):
-    """``log_probs [n]`` of the actions taken, and ``entropy``, its mean over the rows (a scalar)."""
+    """``log_probs [n]`` of the actions taken, and ``negative_entropy``, summed over the rows (a scalar)."""
 
     log_probs: Any
-    entropy: Any
+    negative_entropy: Any
 
 
 class ActionDistribution(ABC):
@@ -48,8 +48,9 @@ class Categorical(ActionDistribution):
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
         log_probs = tf.nn.log_softmax(outputs)
-        entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=1)
-        return Evaluated(tf.gather(log_probs, actions[:, 0], batch_dims=1), tf.reduce_mean(entropy))
+        return Evaluated(
+            tf.gather(log_probs, actions[:, 0], batch_dims=1), tf.reduce_sum(tf.exp(log_probs) * log_probs)
+        )
 
 
 class MultiCategorical(ActionDistribution):
@@ -71,8 +72,9 @@ class MultiCategorical(ActionDistribution):
             logits = tf.reshape(outputs[:, option : option + size * count], (-1, count, size))
             log_probs = tf.nn.log_softmax(logits)
             chosen = tf.gather(log_probs, actions[:, choice : choice + count], batch_dims=2)
-            entropy = -tf.reduce_sum(tf.exp(log_probs) * log_probs, axis=[1, 2])
-            found.append(Evaluated(tf.reduce_sum(chosen, axis=1), tf.reduce_mean(entropy)))
+            found.append(
+                Evaluated(tf.reduce_sum(chosen, axis=1), tf.reduce_sum(tf.exp(log_probs) * log_probs))
+            )
             option, choice = option + size * count, choice + count
         return _together(found)
 
@@ -86,11 +88,12 @@ class DiagonalGaussian(ActionDistribution):
         self.shape = (k,)
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
-        scaled = (actions - outputs) * tf.exp(-log_std)
+        scaled = (tf.cast(actions, outputs.dtype) - outputs) * tf.exp(-log_std)
         spread = tf.reduce_sum(log_std)
         k = self.shape[0]
         log_probs = -0.5 * tf.reduce_sum(scaled * scaled, axis=1) - (spread + k * _HALF_LOG_2PI)
-        return Evaluated(log_probs, spread + k * (0.5 + _HALF_LOG_2PI))
+        rows = tf.cast(tf.shape(outputs)[0], outputs.dtype)
+        return Evaluated(log_probs, (spread + k * (0.5 + _HALF_LOG_2PI)) * -rows)
 
 
 class SquashedGaussian(DiagonalGaussian):
@@ -107,16 +110,18 @@ class SquashedGaussian(DiagonalGaussian):
         super().__init__(k)
         self.log_scale = log_scale
         nodes, weights = np.polynomial.hermite_e.hermegauss(self.NODES)
-        self.nodes = nodes.astype(np.float32)
-        self.weights = (weights / weights.sum()).astype(np.float32)
+        self.nodes = nodes
+        self.weights = weights / weights.sum()
 
     def evaluate(self, outputs: Any, log_std: Any, actions: Any) -> Evaluated:
+        dtype = outputs.dtype
         inner = super().evaluate(outputs, log_std, actions)
-        slopes = tf.reduce_sum(_log_slope_of_tanh(actions), axis=1)
-        samples = outputs[:, :, None] + tf.exp(log_std)[:, None] * self.nodes
-        spread = tf.reduce_sum(_log_slope_of_tanh(samples) * self.weights, axis=[1, 2])
+        slopes = tf.reduce_sum(_log_slope_of_tanh(tf.cast(actions, dtype)), axis=1)
+        samples = outputs[:, :, None] + tf.exp(log_std)[:, None] * tf.constant(self.nodes, dtype)
+        spread = tf.reduce_sum(_log_slope_of_tanh(samples) * tf.constant(self.weights, dtype))
+        rows = tf.cast(tf.shape(outputs)[0], dtype)
         return Evaluated(
-            inner.log_probs - slopes - self.log_scale, inner.entropy + tf.reduce_mean(spread) + self.log_scale
+            inner.log_probs - slopes - self.log_scale, inner.negative_entropy - spread - rows * self.log_scale
         )
 
 
@@ -153,15 +158,15 @@ class Product(ActionDistribution):
 
 def _together(found: Sequence[Evaluated]) -> Evaluated:
     """Of independent actions: log-probabilities and entropies add up."""
-    return Evaluated(sum(own.log_probs for own in found), sum(own.entropy for own in found))
+    return Evaluated(sum(own.log_probs for own in found), sum(own.negative_entropy for own in found))
 
 
 def without(outputs: Any, forbidden: Any) -> Any:
-    """``outputs [n, k]`` where the logits ``forbidden``, bool ``[n, k]``, have no probability.
+    """``outputs [n, k]`` where the logits ``forbidden``, bool ``[n, k]`` or None, have no probability.
 
     They get the lowest number that there is: from minus infinity entropies and gradients would be NaN.
     """
-    return tf.where(forbidden, outputs.dtype.min, outputs)
+    return outputs if forbidden is None else tf.where(forbidden, outputs.dtype.min, outputs)
 
 
 def counterpart(distribution: Distribution) -> ActionDistribution:

@@ -1,73 +1,67 @@
-"""The weights of a policy as TensorFlow variables by canonical name, the network made of them, and their optimizer."""
+"""The parameters of a model in one flat variable.
+
+One variable makes the global norm, clipping and the optimizer a few operations, whatever the number of layers, and
+copies of all weights likewise. Models compute with canonical weights, parts of it by name.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rlcore.acting import layer_names
-from rlcore.optim import Adam
+import numpy as np
+from numpy.typing import NDArray
+
 from rlcore.policy_graph import Weights
 from rlcore_tf.backend import tf
 
-ACTIVATIONS: Mapping[str, Any] = {"tanh": tf.tanh, "relu": tf.nn.relu}
 
+class FlatParameters:
+    """``variable [P]``: the weights of these ``shapes`` by canonical name, one behind the other. Zeros at first."""
 
-def variables(weights: Weights) -> dict[str, Any]:
-    """A float32 variable for each weight."""
-    return {name: tf.Variable(array, dtype=tf.float32, name=name.replace(".", "/")) for name, array in weights.items()}
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], device: str, dtype: Any) -> None:
+        self.shapes = dict(shapes)
+        self.device = device
+        self.dtype = dtype
+        self._sizes = [math.prod(shape) for shape in self.shapes.values()]
+        ends = np.cumsum(self._sizes, dtype=np.int64)
+        self._places = {
+            name: slice(int(end) - size, int(end))
+            for name, size, end in zip(self.shapes, self._sizes, ends, strict=True)
+        }
+        self.size = sum(self._sizes)
+        self.variable = self.zeros()
 
+    def zeros(self) -> Any:
+        """Another variable ``[P]``: for what an optimizer remembers of each number."""
+        with tf.device(self.device):
+            return tf.Variable(tf.zeros([self.size], self.dtype))
 
-def arrays(variables: Mapping[str, Any]) -> Weights:
-    """Copies of the variables on the host."""
-    return {name: variable.numpy().copy() for name, variable in variables.items()}
+    def named(self, flat: Any) -> dict[str, Any]:
+        """The parts of a tensor ``[P]`` by name; may be traced and differentiated."""
+        parts = tf.split(flat, self._sizes)
+        return {
+            name: tf.reshape(part, shape)
+            for (name, shape), part in zip(self.shapes.items(), parts, strict=True)
+        }
 
+    def arrays(self, variable: Any, names: Iterable[str] | None = None) -> Weights:
+        """Copies of a variable ``[P]`` by name, on the host; those in ``names`` only, in that order, where given.
+        ``KeyError`` for a name that there is not."""
+        return self.split(variable.numpy(), self.shapes if names is None else names)
 
-def assign(variables: Mapping[str, Any], weights: Weights) -> None:
-    """Copies ``weights`` into the variables of the same names."""
-    for name, array in weights.items():
-        variables[name].assign(array)
+    def split(self, flat: NDArray[Any], names: Iterable[str]) -> Weights:
+        """Copies of the parts of an array ``[P]`` of these names."""
+        return {name: flat[self._places[name]].reshape(self.shapes[name]).copy() for name in names}
 
+    def flat(self, arrays: Mapping[str, NDArray[Any]], base: NDArray[Any] | None = None) -> NDArray[Any]:
+        """``arrays`` by name as one ``[P]``; what has no array is as in ``base``, or 0."""
+        flat = np.zeros(self.size, self.dtype.as_numpy_dtype) if base is None else base.copy()
+        for name, array in arrays.items():
+            flat[self._places[name]] = np.asarray(array).reshape(-1)
+        return flat
 
-def mlp(variables: Mapping[str, Any], prefix: str, hidden: int, activation: str, x: Any) -> Any:
-    """The network ``prefix.hidden_0`` ... ``prefix.out`` at ``x [n, in]``."""
-    *layers, last = layer_names(prefix, hidden)
-    for layer in layers:
-        x = ACTIVATIONS[activation](x @ variables[f"{layer}.weight"] + variables[f"{layer}.bias"])
-    return x @ variables[f"{last}.weight"] + variables[f"{last}.bias"]
-
-
-class AdamVariables:
-    """:class:`rlcore.optim.Adam` on variables. What it remembers is saved whole, in the form of that rule's state."""
-
-    def __init__(self, rule: Adam, weights: Weights) -> None:
-        state = rule.init(weights)
-        self.rule = rule
-        self.steps: int = state["step"]
-        self.memory = {slot: variables(state[slot]) for slot in rule.slots()}
-
-    def corrections(self, learning_rate: float) -> tuple[float, float]:
-        """What the next ``step`` takes: the learning rate and the root of the second moment, corrected for their start
-        at zero. Numbers, so that a traced step need not know how many there were."""
-        number = self.steps + 1
-        return learning_rate / (1.0 - self.rule.beta1**number), math.sqrt(1.0 - self.rule.beta2**number)
-
-    def step(self, weights: Mapping[str, Any], gradients: Mapping[str, Any], rate: Any, root: Any) -> None:
-        """One update of ``weights``; may be traced. ``steps`` is the caller's to count."""
-        rule = self.rule
-        for name, gradient in gradients.items():
-            mean, square = self.memory["mean"][name], self.memory["square"][name]
-            mean.assign(rule.beta1 * mean + (1.0 - rule.beta1) * gradient)
-            square.assign(rule.beta2 * square + (1.0 - rule.beta2) * gradient * gradient)
-            weights[name].assign_sub(rate * mean / (tf.sqrt(square) / root + rule.epsilon))
-
-    def get_state(self) -> dict[str, Any]:
-        """``{"step": n, slot: {name: array}}``."""
-        return {"step": self.steps, **{slot: arrays(memory) for slot, memory in self.memory.items()}}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave."""
-        self.steps = int(state["step"])
-        for slot, memory in self.memory.items():
-            assign(memory, state[slot])
+    def write(self, variable: Any, arrays: Mapping[str, NDArray[Any]]) -> None:
+        """Copies ``arrays`` into the parts of the same names of a variable ``[P]``."""
+        variable.assign(self.flat(arrays, variable.numpy()))

@@ -1,43 +1,23 @@
-"""Asynchronous PPO: the clipped surrogate (Schulman et al. 2017) of advantages by V-trace (Espeholt et al. 2018).
-
-The ratio in the surrogate is that of the policy that learns to the one that acted, and so is the one in V-trace: an
-update gains nothing from moving a probability further than ``clip`` from what it was when the action was drawn,
-however stale the sample is. Values and advantages are computed anew in each update, so that several epochs over one
-batch go by what the first have learnt. There is no target network: nothing but the samples remembers older policies.
-"""
+"""Asynchronous PPO: the clipped surrogate of advantages by V-trace; see :mod:`rlcore.learning.appo`."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 from torch import Tensor
 
-from rlcore.policy_graph import GraphConfig
-from rlcore.schedule import Schedule, value_at
+from rlcore.learning.appo import APPOConfig, APPORules
+from rlcore.learning.ppo import CLIP
 from rlcore_torch import losses
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.ppo import CLIP
-from rlcore_torch.vtrace_graph import VTraceConfig, VTracePolicyGraph
+from rlcore_torch.vtrace_graph import VTracePolicyGraph
 
 
-class APPOConfig(VTraceConfig):
-    """``clip`` (a schedule) bounds the ratio in the surrogate."""
-
-    clip: Schedule = 0.2
-    normalize_advantages: bool = True
-
-
-class APPO(VTracePolicyGraph):
+class APPO(APPORules, VTracePolicyGraph):
     """``torch.appo``. Statistics: ``policy_loss entropy value_loss kl loss grad_norm``.
 
     ``kl`` estimates KL(policy that acted || policy now), before the update.
     """
 
-    Config: ClassVar[type[GraphConfig]] = APPOConfig
     config: APPOConfig
-
-    def scalars(self) -> dict[str, float]:
-        return {CLIP: value_at(self.config.clip, self._env_steps)}
 
     def policy_loss(self, log_probs: Tensor, log_ratios: Tensor, advantages: Tensor, minibatch: Minibatch) -> Tensor:
         return losses.clipped_surrogate(log_ratios.exp(), advantages, minibatch[CLIP])

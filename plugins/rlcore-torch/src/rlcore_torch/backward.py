@@ -12,21 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.batch import ACTIONS
+from rlcore.learning.coefficient import Coefficient, statistics
 from rlcore_torch.capture import Differentiate
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.constants import Constants
 from rlcore_torch.parameters import FlatParameters
-
-
-class Coefficient(NamedTuple):
-    """What becomes of a term of the loss, a sum over the rows of a minibatch.
-
-    The loss is the sum of ``loss * term`` over the terms, divided by the rows; a term with 0 is watched only. The
-    statistic of its name is ``statistic * term``, divided by the rows.
-    """
-
-    loss: float = 0.0
-    statistic: float = 1.0
 
 
 class Backward(NamedTuple):
@@ -93,8 +83,8 @@ class BackwardPass:
         """Leaves the gradients of a share of a minibatch of ``rows`` rows in ``replica``; gives the terms' totals."""
         device = replica.values.device
         in_loss = [coefficient.loss for coefficient in coefficients.values()]
-        constants = self._constants.scalars(scalars, device)
-        weights = self._constants.vector(in_loss, rows, len(minibatch[ACTIONS]), device)
+        constants = self._constants.scalars(scalars, replica.values)
+        weights = self._constants.vector(in_loss, rows, len(minibatch[ACTIONS]), replica.values)
         counts = tuple([coefficient != 0.0 for coefficient in in_loss])
         first, *others = self._portions(minibatch, device)
         totals, gradients = self.differentiate(replica.leaves, {**first, **constants}, weights, counts)
@@ -114,10 +104,7 @@ class BackwardPass:
         return [dict(zip(minibatch, columns, strict=True)) for columns in portions]
 
     def _found(self, coefficients: Mapping[str, Coefficient], totals: list[float], rows: int) -> Backward:
-        stats = {"loss": 0.0}
-        for (name, coefficient), total in zip(coefficients.items(), totals, strict=True):
-            stats[name] = coefficient.statistic * total / rows
-            stats["loss"] += coefficient.loss * total / rows
+        stats = statistics(coefficients, totals, rows)
         stats["grad_norm"] = norm = self.gradient_norm()
         return Backward(stats, rows, norm, math.isfinite(sum(totals) + norm))
 

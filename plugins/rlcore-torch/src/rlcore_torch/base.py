@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, PositiveFloat
 from torch import Tensor
 
-from rlcore.acting import ModelConfig
 from rlcore.batch import ACTIONS, SampleBatch
 from rlcore.errors import NonFiniteError, UserError
+from rlcore.learning.graph import LearningGraph
 from rlcore.model import BatchedModel
 from rlcore.optim import clip_factor
 from rlcore.policy_graph import (
@@ -24,14 +23,11 @@ from rlcore.policy_graph import (
     GraphConfig,
     LearnOutput,
     Pinned,
-    PolicyGraph,
-    Progress,
     Weights,
     check_gradients,
     check_weights,
 )
-from rlcore.schedule import Schedule, value_at
-from rlcore_torch.backward import Backward, BackwardPass, Coefficient
+from rlcore_torch.backward import Backward, BackwardPass
 from rlcore_torch.capture import Differentiate, Differentiator, PlainDifferentiator
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.devices import limit_threads, torch_devices
@@ -40,28 +36,13 @@ from rlcore_torch.parameters import FlatParameters, Leaf, write
 from rlcore_torch.samples import Samples
 
 
-class LearningConfig(GraphConfig):
-    """``max_grad_norm`` bounds the global norm of the gradients, null leaves them as they are."""
-
-    model: ModelConfig = Field(default_factory=ModelConfig)
-    learning_rate: Schedule = 3e-4
-    gamma: float = Field(0.99, ge=0.0, le=1.0)
-    max_grad_norm: PositiveFloat | None = 0.5
-
-    @property
-    def discount(self) -> float:
-        return self.gamma
-
-
-class TorchGraph(PolicyGraph):
+class TorchGraph(LearningGraph):
     """Learns: a loss of named terms is differentiated at the parameters, which an update rule moves.
 
     Subclasses make their networks, then call ``_begin``. With several devices each has a replica of the parameters and
     holds its share of the samples; gradients are added up on the first device, which updates the parameters and hands
     them to the others.
     """
-
-    config: Any  # a LearningConfig, and more
 
     def __init__(
         self,
@@ -75,7 +56,6 @@ class TorchGraph(PolicyGraph):
     ) -> None:
         """Raises ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._env_steps = 0
         self._devices = torch_devices(devices)
 
     def _begin(
@@ -87,7 +67,7 @@ class TorchGraph(PolicyGraph):
         rows_at_once: int | None = None,
     ) -> None:
         """Makes the parameters, zeros until ``_load`` is called; those named ``constant`` are not trained."""
-        self._replicas = [FlatParameters(layout, device) for device in self._devices]
+        self._replicas = [FlatParameters(layout, device, self._dtype) for device in self._devices]
         self._parameters = self._replicas[0]
         limit_threads(self._devices, len(self._parameters.values))
         # Arrays of the weights' shapes that take no memory.
@@ -98,6 +78,11 @@ class TorchGraph(PolicyGraph):
         self._trainable = self._names - constant
         self._backward_pass = BackwardPass(self._replicas, self._differentiator(recordable), rows_at_once)
         self._optimizer = self._make_optimizer()
+
+    @property
+    def _dtype(self) -> torch.dtype:
+        """Of the parameters, and of all that is computed of them."""
+        return torch.float64 if self.config.model.precision == "float64" else torch.float32
 
     def _differentiator(self, recordable: bool) -> Differentiate:
         if self.config.model.compile:
@@ -116,20 +101,8 @@ class TorchGraph(PolicyGraph):
         ``scalars`` and the minibatch.
         """
 
-    @abstractmethod
-    def coefficients(self) -> dict[str, Coefficient]:
-        """What the terms count for, as things stand."""
-
-    def scalars(self) -> dict[str, float]:
-        """Numbers that the loss reads from the minibatch as scalar tensors, as things stand."""
-        return {}
-
     def prepare(self, minibatches: list[Minibatch]) -> None:
         """May change the columns of one minibatch, given as its shares by device, before the loss sees them."""
-
-    def stops(self, stats: dict[str, float]) -> bool:
-        """Whether an update with these statistics should be the last from its batch."""
-        return False
 
     def minibatches(self, pinned: Pinned[Samples], units: NDArray[np.int64] | None) -> list[Minibatch]:
         """What the loss reads of these units, as shares by device."""
@@ -190,15 +163,7 @@ class TorchGraph(PolicyGraph):
         for replica in self._replicas[1:]:
             replica.values.copy_(self._parameters.values)
 
-    # -- schedules, weights, state
-
-    @property
-    def _learning_rate(self) -> float:
-        return value_at(self.config.learning_rate, self._env_steps)
-
-    def on_progress(self, progress: Progress) -> None:
-        """Schedules go by the environment steps."""
-        self._env_steps = progress.env_steps
+    # -- weights, state
 
     def get_weights(self, names: frozenset[str] | None = None) -> Weights:
         return self._parameters.arrays(self._parameters.values, None if names is None else self._chosen(names))
@@ -223,15 +188,8 @@ class TorchGraph(PolicyGraph):
     def trainable(self) -> frozenset[str]:
         return self._trainable
 
-    def get_state(self) -> dict[str, Any]:
-        """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""
-        return {
-            "weights": self.get_weights(),
-            "optimizer": self._optimizer.get_state(),
-            "env_steps": self._env_steps,
-        }
+    def optimizer_state(self) -> dict[str, Any]:
+        return self._optimizer.get_state()
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        self.set_weights(state["weights"])
-        self._optimizer.set_state(state["optimizer"])
-        self._env_steps = int(state["env_steps"])
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        self._optimizer.set_state(state)

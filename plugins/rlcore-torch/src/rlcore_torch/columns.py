@@ -20,6 +20,13 @@ def pin_columns(columns: Mapping[str, NDArray[Any]], device: torch.device) -> Mi
     return {name: copied(array, device) for name, array in shaped.items()}
 
 
+def in_precision(columns: Mapping[str, NDArray[Any]], dtype: torch.dtype) -> dict[str, NDArray[Any]]:
+    """``columns`` as they are computed with: floats are float64 where that is ``dtype``."""
+    if dtype != torch.float64:
+        return dict(columns)
+    return {name: array.astype(np.float64) if array.dtype == np.float32 else array for name, array in columns.items()}
+
+
 def copied(array: NDArray[Any], device: torch.device) -> Tensor:
     """A copy: the array may be read-only, or belong to a sampler that goes on filling it."""
     # torch reads no array that runs backwards through memory, as a mirrored image does.

@@ -12,24 +12,27 @@ _KEPT = 64
 
 
 class Constants:
-    """Vectors and scalars that seldom change, by device. What is handed out must not be changed in place."""
+    """Vectors and scalars that seldom change, of the device and the dtype of another tensor, ``like``. What is handed
+    out must not be changed in place."""
 
     def __init__(self) -> None:
         self._kept: dict[Any, Any] = {}
 
-    def vector(self, values: Sequence[float], divisor: int, zeros: int, device: torch.device) -> Tensor:
-        """``values / divisor`` and so many ``zeros``, float32 ``[len(values) + zeros]``."""
-        key = (device, divisor, zeros, *values)
+    def vector(self, values: Sequence[float], divisor: int, zeros: int, like: Tensor) -> Tensor:
+        """``values / divisor`` and so many ``zeros``, ``[len(values) + zeros]``."""
+        key = (like.device, like.dtype, divisor, zeros, *values)
         if key not in self._kept:
-            self._keep(key, torch.tensor([*values, *[0.0] * zeros], device=device).div_(divisor))
+            numbers = torch.tensor([*values, *[0.0] * zeros], device=like.device, dtype=like.dtype)
+            self._keep(key, numbers.div_(divisor))
         found: Tensor = self._kept[key]
         return found
 
-    def scalars(self, values: Mapping[str, float], device: torch.device) -> dict[str, Tensor]:
-        """Each of ``values`` as a float32 scalar."""
-        key = (device, *values.items())
+    def scalars(self, values: Mapping[str, float], like: Tensor) -> dict[str, Tensor]:
+        """Each of ``values`` as a scalar."""
+        key = (like.device, like.dtype, *values.items())
         if key not in self._kept:
-            self._keep(key, {name: torch.tensor(value, device=device) for name, value in values.items()})
+            numbers = {n: torch.tensor(value, device=like.device, dtype=like.dtype) for n, value in values.items()}
+            self._keep(key, numbers)
         found: dict[str, Tensor] = self._kept[key]
         return found
 

@@ -13,24 +13,23 @@ from torch import Tensor
 from torch.func import functional_call
 from torch.nn import functional
 
-from rlcore import registry
-from rlcore.acting import LOG_STD, FlatObs, ModelConfig, distribution_for, orthogonal
-from rlcore.acting.masks import is_mask
-from rlcore.acting.refusals import refusal
-from rlcore.acting.scaling import WHOLE, scales
-from rlcore.batch import OBS
-from rlcore.columns import Columns, column_name, leaf_spaces
+from rlcore.acting import LOG_STD, ModelConfig
+from rlcore.columns import Columns
 from rlcore.errors import ConfigError
+from rlcore.learning.custom_model import (
+    PREFIX,
+    TRIAL_ROWS,
+    CustomInputs,
+    build_custom,
+    cause,
+    head_shapes,
+    init_heads,
+)
 from rlcore.policy_graph import State, Weights
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.parameters import Leaf
 from rlcore_torch.sequences import BATCH_SIZES, state_of
-
-#: What the names of the module's own weights begin with.
-PREFIX = "model."
-#: Rows of the trial that shows what the module puts out.
-_TRIAL_ROWS = 2
 
 
 class CustomModel(Model):
@@ -59,7 +58,7 @@ class CustomModel(Model):
         """``ConfigError`` where ``model.custom`` leads to nothing of the kind."""
         assert model.custom is not None
         self._path = model.custom
-        self._inputs = _inputs(observation_space, model.scale)
+        self._inputs = CustomInputs(observation_space, model.scale)
         self._module = _build(model.custom, observation_space, model.settings, seed=int(rng.integers(2**31)))
         self._given: Weights = {
             f"{PREFIX}{name}": tensor.detach().numpy().copy()
@@ -76,16 +75,8 @@ class CustomModel(Model):
         self.recurrent = bool(self._initial(1))
         width, own_values = self._trial()
         self.values_while_acting = value
-        distribution = distribution_for(action_space, squash)
-        self._heads: dict[str, tuple[int, ...]] = {
-            "policy.out.weight": (width, distribution.outputs),
-            "policy.out.bias": (distribution.outputs,),
-        }
-        if distribution.free:
-            self._heads[LOG_STD] = (distribution.free,)
         self._value = value
-        if value and not own_values:
-            self._heads |= {"value.out.weight": (width, 1), "value.out.bias": (1,)}
+        self._heads = head_shapes(action_space, squash, width, value and not own_values)
         self.layout = [
             *(Leaf((name,), array.shape, array.shape) for name, array in self._given.items()),
             *(
@@ -95,20 +86,10 @@ class CustomModel(Model):
         ]
 
     def init(self, rng: np.random.Generator, log_std: float) -> Weights:
-        weights = {name: array.copy() for name, array in self._given.items()}
-        for name, shape in self._heads.items():
-            if len(shape) == 2:
-                weights[name] = orthogonal(*shape, 0.01 if name.startswith("policy") else 1.0, rng)
-            else:
-                weights[name] = np.full(shape, log_std if name == LOG_STD else 0.0, np.float32)
-        return weights
+        return {name: array.copy() for name, array in self._given.items()} | init_heads(self._heads, rng, log_std)
 
     def columns(self, obs: Columns) -> dict[str, NDArray[Any]]:
-        arrays = obs if isinstance(obs, dict) else {"": obs}
-        return {
-            column_name(OBS, leaf): reader({leaf: arrays[leaf]} if leaf else arrays[leaf]).reshape(-1, *shape)
-            for leaf, (reader, shape) in self._inputs.items()
-        }
+        return {**self._inputs.columns(obs)}
 
     def initial_state(self, n: int) -> State:
         return tuple(part.detach().numpy() for part in self._initial(n)) if self.recurrent else ()
@@ -117,7 +98,7 @@ class CustomModel(Model):
         weights = dict(zip([leaf.names[0] for leaf in self.layout], leaves, strict=True))
         own = {name[len(PREFIX) :]: self._held(name, weights[name]) for name in self._given}
         own |= {name: tensor.to(leaves[0].device, copy=True) for name, tensor in self._whole.items()}
-        columns = {leaf: inputs[column_name(OBS, leaf)] for leaf in self._inputs}
+        columns = self._inputs.read(inputs)
         if self.recurrent:
             features, values, state = self._steps(own, columns, state_of(inputs), inputs[BATCH_SIZES].tolist())
         else:
@@ -156,7 +137,7 @@ class CustomModel(Model):
     def _call(
         self, own: Mapping[str, Tensor], columns: Mapping[str, Tensor], state: tuple[Tensor, ...]
     ) -> tuple[Tensor, Tensor | None, tuple[Tensor, ...]]:
-        obs = columns[""] if columns.keys() == {""} else dict(columns)
+        obs = self._inputs.handed_over(columns)
         found: tuple[Tensor, Tensor | None, tuple[Tensor, ...]] = functional_call(self._module, dict(own), (obs, state))
         return found
 
@@ -169,21 +150,21 @@ class CustomModel(Model):
 
     def _trial(self) -> tuple[int, bool]:
         """How many head inputs it gives, and whether it gives values."""
-        columns = {leaf: torch.zeros(_TRIAL_ROWS, *shape) for leaf, (_, shape) in self._inputs.items()}
-        state, expected = self._initial(_TRIAL_ROWS), "(head inputs [n, k], values [n] or None, state)"
+        columns = {leaf: torch.zeros(TRIAL_ROWS, *shape) for leaf, shape in self._inputs.shapes.items()}
+        state, expected = self._initial(TRIAL_ROWS), "(head inputs [n, k], values [n] or None, state)"
         try:
             with torch.no_grad():
-                found = self._module(columns[""] if columns.keys() == {""} else columns, state)
+                found = self._module(self._inputs.handed_over(columns), state)
         except Exception as error:
             raise ConfigError(
-                f"model.custom: {self._path} fails on {_TRIAL_ROWS} observations: {_cause(error)}"
+                f"model.custom: {self._path} fails on {TRIAL_ROWS} observations: {cause(error)}"
             ) from error
         if not isinstance(found, tuple) or len(found) != 3:
             raise ConfigError(f"model.custom: {self._path} has to give {expected}, not {type(found).__name__}")
         features, values, after = found
-        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != _TRIAL_ROWS:
+        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != TRIAL_ROWS:
             raise ConfigError(f"model.custom: the head inputs of {self._path} are {_shown(features)}, expected [n, k]")
-        if values is not None and (not isinstance(values, Tensor) or values.numel() != _TRIAL_ROWS):
+        if values is not None and (not isinstance(values, Tensor) or values.numel() != TRIAL_ROWS):
             raise ConfigError(f"model.custom: the values of {self._path} are {_shown(values)}, expected [n] or None")
         for what, part in (("head inputs", features), ("values", values)):
             if part is not None and part.dtype != torch.float32:
@@ -197,43 +178,11 @@ def _shown(value: object) -> str:
     return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__
 
 
-def _cause(error: Exception) -> str:
-    """On one line."""
-    return " ".join(f"{type(error).__name__}: {error}".split())
-
-
 def _build(path: str, space: gymnasium.Space[Any], settings: Mapping[str, Any], seed: int) -> torch.nn.Module:
-    build = registry.import_object(path)
-    if not callable(build):
-        raise ConfigError(f"model.custom: {path} is no function or class")
     # Modules draw their first weights from torch's own generator.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        try:
-            module = build(space, **settings)
-        except TypeError as error:
-            raise ConfigError(f"model.custom: {path} does not take model.settings: {_cause(error)}") from error
-        except Exception as error:
-            raise ConfigError(f"model.custom: {path} fails: {_cause(error)}") from error
+        module = build_custom(path, space, settings)
     if not isinstance(module, torch.nn.Module):
         raise ConfigError(f"model.custom: {path} gave {type(module).__name__}, expected a torch.nn.Module")
     return module.eval()
-
-
-def _inputs(
-    space: gymnasium.Space[Any], scale: Mapping[str, bool]
-) -> dict[str, tuple[FlatObs, tuple[int, ...]]]:
-    """For each part of the observation what reads it, and the shape that it has for the module."""
-    scales(space, scale)  # says what is wrong with it
-    inputs = {}
-    for leaf, child in leaf_spaces(space).items():
-        if is_mask(leaf):
-            continue
-        alone = gymnasium.spaces.Dict({leaf: child}) if leaf else child
-        key = leaf or WHOLE
-        reader = FlatObs(alone, {key: scale[key]} if key in scale else {})
-        shape = child.shape if isinstance(child, gymnasium.spaces.Box | gymnasium.spaces.MultiBinary) else None
-        inputs[leaf] = reader, (reader.size,) if shape is None else tuple(shape)
-    if not inputs:
-        raise refusal("observation", "", space)
-    return inputs

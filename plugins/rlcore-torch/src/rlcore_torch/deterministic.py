@@ -2,67 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from rlcore.acting.deterministic import (
-    DeterministicActor,
-    DeterministicChoice,
-    DeterministicConfig,
-    architecture_of,
-)
-from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, SampleBatch
-from rlcore.columns import Array, Columns, length
+from rlcore.columns import Array, Columns
+from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
+from rlcore.learning.off_policy import NEXT
+from rlcore.learning.targets import TARGET
 from rlcore.model import BatchedModel
-from rlcore.policy_graph import (
-    Actor,
-    ActOutput,
-    ActRows,
-    GraphConfig,
-    OtherAgents,
-    Pinned,
-    Progress,
-    State,
-)
-from rlcore_torch.actor_critic_base import ActorCriticConfig, OffPolicyActorCritic
-from rlcore_torch.backward import Coefficient
+from rlcore.policy_graph import GraphConfig, Pinned
+from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.groups import Group
-from rlcore_torch.off_policy import NEXT
 from rlcore_torch.samples import Samples
-from rlcore_torch.targets import PREFIX as TARGET
-
-#: Noise on the targets' actions, ``[n, k]``.
-NOISE = "noise"
 
 
-class DDPGConfig(DeterministicConfig, ActorCriticConfig):
-    """``policy_delay`` is the number of updates of the critics for one of the policy and the targets. Noise of standard
-    deviation ``target_noise``, clipped to ``target_noise_clip``, is added to the actions by which targets are formed,
-    in parts of half the width of the bounds."""
-
-    policy_delay: PositiveInt = 1
-    target_noise: NonNegativeFloat = 0.0
-    target_noise_clip: PositiveFloat = 0.5
-
-
-class DDPG(OffPolicyActorCritic):
+class DDPG(DDPGRules, OffPolicyActorCritic):
     """``torch.ddpg``. Statistics: ``q_loss policy_loss q_mean loss grad_norm``.
 
     All gradients of an update are taken at the same weights. The temporal difference of a row is the mean over the
     critics of its absolute value.
     """
 
-    Config: ClassVar[type[GraphConfig]] = DDPGConfig
-    exploration_utility = "set_noise"
     config: DDPGConfig
 
     def __init__(
@@ -75,45 +42,14 @@ class DDPG(OffPolicyActorCritic):
         devices: Sequence[str] = ("cpu",),
         model: BatchedModel | None = None,
     ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see, and for actions that are not in a bounded Box,
-        ``ConfigError`` for a model that does not fit them, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._choice = DeterministicChoice(observation_space, action_space, self.config)
-        self.lookahead = self._choice.lookahead
-        self._random = bool(self.config.target_noise)
-        self._architecture = architecture_of(observation_space, self._choice.scale, self.config)
-        self._begin_networks(self._architecture, rng, follow_policy=True)
-
-    @property
-    def _target_delay(self) -> int:
-        return self.config.policy_delay
-
-    def _groups(self) -> list[Group]:
-        return self._network_groups(self.config.policy_delay)
+        self._begin_networks(rng, follow_policy=True)
 
     # -- learning
 
     def pin(self, batch: SampleBatch) -> Pinned[Samples]:
         """Copies of the transitions on every device."""
         return self._transitions(batch, self._networks.body)
-
-    def _read_actions(self, actions: Columns) -> NDArray[np.float32]:
-        assert not isinstance(actions, dict)
-        return self._choice.scale.to_unit(actions)
-
-    def _draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
-        own = self.config
-        noise = rng.standard_normal((rows, self._choice.scale.size), np.float32)
-        noise *= np.float32(own.target_noise)
-        return {NOISE: np.clip(noise, -own.target_noise_clip, own.target_noise_clip, out=noise)}
-
-    def coefficients(self) -> dict[str, Coefficient]:
-        moves = (self._updates + 1) % self.config.policy_delay == 0
-        return {
-            "q_loss": Coefficient(1.0),
-            "policy_loss": Coefficient(1.0 if moves else 0.0),
-            "q_mean": Coefficient(),
-        }
 
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         networks, weights, dtype = self._networks, self._by_name(leaves), leaves[0].dtype
@@ -136,77 +72,15 @@ class DDPG(OffPolicyActorCritic):
 
     # -- acting
 
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations, within the bounds; without ``explore`` without noise."""
-        check_state(state, self._choice.draws.state_parts, length(obs))
-        return self._choice.choose(self._policy_outputs(obs), state, rows, explore, rng)
-
-    def initial_state(self, n: int) -> State:
-        """That of correlated noise, else ``()``."""
-        return self._choice.draws.initial_state(n)
-
     @torch.inference_mode()
     def _values(self, obs: Columns, actions: Array | None) -> NDArray[np.float32]:
         weights, read = self._seen(obs)
         if actions is None:
             unit = self._networks.policy(weights, "", read).tanh()
         else:
-            unit = torch.from_numpy(self._choice.scale.to_unit(actions)).to(self._devices[0])
+            unit = torch.from_numpy(self._choice.scale.to_unit(actions)).to(self._devices[0], self._dtype)
         values = self._networks.critics(weights, "", read, unit, self.config.critics).amin(0)
         return np.asarray(values[:, 0].cpu().numpy())
-
-    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""
-        return self._choice.finish(batch, self._values)
-
-    @property
-    def acting(self) -> frozenset[str]:
-        """The policy's, and the critics' where whoever samples makes priorities."""
-        return self._names if self.config.initial_priorities else super().acting
-
-    def actor(self) -> Actor | None:
-        """The same policy in numpy; None for convolutions, which torch has to compute."""
-        if self._architecture.encoders:
-            return None
-        own = DeterministicActor(
-            self.observation_space, self.action_space, self.config.acting_part(), self.get_weights(self.acting)
-        )
-        own.set_state({"weights": own.get_weights(), "noise": self._choice.noise.get_state()})
-        return own
-
-    # -- schedules, state
-
-    def on_progress(self, progress: Progress) -> None:
-        super().on_progress(progress)
-        self._choice.noise.advance(progress.env_steps)
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``update_target()``, ``noise()``, ``set_noise(number or array by slot, or None)``."""
-        return {**super().utilities(), **self._choice.utilities()}
-
-    def get_state(self) -> dict[str, Any]:
-        """Also ``noise``."""
-        return {**super().get_state(), "noise": self._choice.noise.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.noise.set_state(state["noise"])
-
-
-class TD3Config(DDPGConfig):
-    """As DDPG's, with what TD3 adds turned on."""
-
-    critics: int = Field(2, ge=1, le=2)
-    policy_delay: PositiveInt = 2
-    target_noise: NonNegativeFloat = 0.2
 
 
 class TD3(DDPG):

@@ -101,8 +101,8 @@ class SquashedGaussian(ActionDistribution):
         self.log_scale = log_scale
         self.normal = DiagonalGaussian()
         nodes, weights = np.polynomial.hermite_e.hermegauss(self.NODES)
-        self.nodes = torch.tensor(nodes, dtype=torch.float32)
-        self.weights = torch.tensor(weights / weights.sum(), dtype=torch.float32)
+        self.nodes = torch.tensor(nodes)
+        self.weights = torch.tensor(weights / weights.sum())
 
     def evaluate(self, outputs: Tensor, log_std: Tensor | None, actions: Tensor) -> Evaluated:
         assert log_std is not None

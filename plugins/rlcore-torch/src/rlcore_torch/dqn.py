@@ -2,47 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import NonNegativeInt, PositiveFloat, model_validator
 from torch import Tensor
 
-from rlcore.acting.q_actor import QActor, QChoice, acting_noise
-from rlcore.acting.q_architecture import TARGET_Q, Q, QArchitecture, factorised_noise
-from rlcore.acting.q_config import QConfig
+from rlcore.acting.q_architecture import TARGET_Q, Q
 from rlcore.acting.q_network import returns_of
-from rlcore.acting.states import check_state
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
-from rlcore.columns import Columns, length, take
+from rlcore.columns import Columns, length
+from rlcore.learning.dqn import NOISE, DQNConfig, DQNRules
+from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN
+from rlcore.learning.successors import extended
 from rlcore.model import BatchedModel
-from rlcore.optim import Adam, UpdateRule
-from rlcore.policy_graph import (
-    PIECE,
-    ROW,
-    Actor,
-    ActOutput,
-    ActRows,
-    GraphConfig,
-    OtherAgents,
-    Pinned,
-    Progress,
-    State,
-    Unit,
-)
+from rlcore.policy_graph import GraphConfig, Pinned, State
 from rlcore.returns import n_step, next_obs
-from rlcore.schedule import Schedule
 from rlcore_torch import value_losses
-from rlcore_torch.backward import Backward, Coefficient
-from rlcore_torch.columns import Minibatch, shown
-from rlcore_torch.inference import ROWS_AT_ONCE
-from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OffPolicyConfig, OffPolicyGraph
+from rlcore_torch.backward import Backward
+from rlcore_torch.columns import Minibatch, in_precision, shown
+from rlcore_torch.off_policy import OffPolicyGraph
 from rlcore_torch.q_model import QModel
-from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen, extended
+from rlcore_torch.q_sequences import AFTER, OWN, SequenceSamples, chosen
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import with_state
 
@@ -50,38 +34,13 @@ from rlcore_torch.sequences import with_state
 ByName = Mapping[str, Tensor]
 #: The targets' outputs for the successors, where they were computed ahead.
 TARGET_OUTPUTS = "target_outputs"
-#: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
-NOISE = "noise"
 
-
-class DQNConfig(QConfig, OffPolicyConfig):
-    """``double`` chooses the next action by the online network and takes its value from the target (van Hasselt et al.
-    2016); without it the target does both. A recurrent policy (``model.lstm``) learns from the pieces that it sampled,
-    without the first ``burn_in`` rows of those that do not open an episode, which only bring its state up to date."""
-
-    learning_rate: Schedule = 5e-4
-    max_grad_norm: PositiveFloat | None = 10.0
-    huber_delta: PositiveFloat | None = 1.0
-    double: bool = True
-    burn_in: NonNegativeInt = 0
-
-    @model_validator(mode="after")
-    def _recurrence_fits(self) -> DQNConfig:
-        if self.burn_in and not self.model.lstm:
-            raise ValueError("burn_in: only recurrent policies (model.lstm) have a state to bring up to date")
-        if self.noisy is not None and self.model.lstm:
-            raise ValueError("noisy: not for recurrent policies")
-        return self
-
-
-class DQN(OffPolicyGraph):
+class DQN(DQNRules, OffPolicyGraph):
     """``torch.dqn``. Statistics: ``q_loss q_mean loss grad_norm``.
 
     The temporal difference of a row is ``Q - target``; of a distribution it is the divergence from the target's.
     """
 
-    exploration_utility = "set_epsilon"
-    Config: ClassVar[type[GraphConfig]] = DQNConfig
     config: DQNConfig
 
     def __init__(
@@ -94,27 +53,17 @@ class DQN(OffPolicyGraph):
         devices: Sequence[str] = ("cpu",),
         model: BatchedModel | None = None,
     ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see, and for actions that are not Discrete, ``ConfigError``
-        for a model that does not fit them, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own = self.config
-        self._architecture = QArchitecture.of(observation_space, action_space, own)
-        self._recurrent, self._random = bool(self._architecture.lstm), bool(self._architecture.noise)
-        self.minibatch_unit: Unit = PIECE if self._recurrent else ROW
-        self._choice = QChoice(observation_space, action_space, own)
-        self.lookahead = self._choice.lookahead
         self._model = QModel(observation_space, own, self._architecture)
         self._returns: dict[torch.device, Tensor] = {}
         if own.distribution is not None:
-            returns = torch.from_numpy(returns_of(own.distribution))
+            returns = torch.from_numpy(returns_of(own.distribution)).to(self._dtype)
             # By the device that tensors name: "cuda" is called "cuda:0" there.
             self._returns = {moved.device: moved for moved in map(returns.to, self._devices)}
         layout = self._model.layout
         recordable = not (self._architecture.encoders or self._recurrent)
         self._begin_with_targets(layout, (0, len(layout)), self._architecture.init(rng), recordable)
-
-    def update_rule(self) -> UpdateRule:
-        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.adam_epsilon)
 
     # -- learning
 
@@ -125,8 +74,9 @@ class DQN(OffPolicyGraph):
         own, mask = self.config, self._choice.mask
         batch = n_step(batch, own.n_step, own.gamma)
         masks = {} if mask is None else {NEXT_FORBIDDEN: ~mask.read(next_obs(batch))}
-        observed = self._model.body.columns(extended(batch))
-        return Pinned(SequenceSamples(observed, masks, batch, self._devices, own.burn_in), len(batch))
+        observed = in_precision(self._model.body.columns(extended(batch)), self._dtype)
+        held = SequenceSamples(observed, masks, batch, self._devices, own.burn_in, self._dtype)
+        return Pinned(held, len(batch))
 
     def _backward(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None) -> Backward:
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
@@ -142,15 +92,6 @@ class DQN(OffPolicyGraph):
         with torch.inference_mode():
             outputs, _ = self._model(self._targets.inputs(0), TARGET_Q, columns, None, NEXT)
         return {TARGET_OUTPUTS: outputs}
-
-    def _read_actions(self, actions: Columns) -> NDArray[np.int64]:
-        return np.asarray(actions, np.int64)
-
-    def _shared_draws(self, rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
-        return {NOISE: factorised_noise(3, self._architecture.noise_size, rng)}
-
-    def coefficients(self) -> dict[str, Coefficient]:
-        return {"q_loss": Coefficient(1.0), "q_mean": Coefficient()}
 
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         online = dict(zip(self._model.names, leaves, strict=True))
@@ -201,74 +142,19 @@ class DQN(OffPolicyGraph):
 
     # -- acting
 
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations; without ``explore`` the best ones, without noise.
-
-        ``NoLegalActionError`` where an action mask allows nothing, ``UserError`` for a state that does not fit.
-        """
-        check_state(state, len(self._architecture.state_sizes), length(obs))
-        q, after = self._values(obs, state, acting_noise(self._architecture, explore, rng))
-        return ActOutput(self._choice.choose(q, obs, rows, explore, rng), after)
-
-    def initial_state(self, n: int) -> State:
-        return tuple(np.zeros((n, size), np.float32) for size in self._architecture.state_sizes)
-
-    def q_values(self, obs: Columns) -> NDArray[np.float32]:
-        """The values of all actions at the beginning of an episode, float32 ``[n, actions]``, without noise."""
-        parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, max(length(obs), 1), ROWS_AT_ONCE)]
-        rows = [take(obs, part) for part in parts]
-        return np.concatenate([self._values(own, self.initial_state(length(own)), None)[0] for own in rows])
-
     @torch.inference_mode()
     def _values(
         self, obs: Columns, state: State, noise: NDArray[np.float32] | None
     ) -> tuple[NDArray[np.float32], State]:
         device = self._devices[0]
-        inputs = {name: shown(column, device) for name, column in self._model.body.columns(obs).items()}
+        columns = in_precision(self._model.body.columns(obs), self._dtype)
+        inputs = {name: shown(column, device) for name, column in columns.items()}
         if self._recurrent:
             inputs = with_state(inputs, state, np.array([length(obs)]))
         online = dict(zip(self._model.names, self._parameters.leaves, strict=True))
-        drawn = None if noise is None else torch.from_numpy(noise).to(device)
+        drawn = None if noise is None else torch.from_numpy(noise).to(device, self._dtype)
         outputs, after = self._model(online, Q, inputs, drawn)
         return self._means(outputs).cpu().numpy(), tuple(part.cpu().numpy() for part in after)
-
-    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""
-        return self._choice.finish(batch, self.q_values)
-
-    def actor(self) -> Actor | None:
-        """The same policy in numpy; None for convolutions and other precisions, which torch has to compute."""
-        if self._architecture.encoders or self.config.model.precision != "float32":
-            return None
-        own = QActor(self.observation_space, self.action_space, self.config.acting_part(), self.get_weights())
-        own.set_state({"weights": own.get_weights(), "epsilon": self._choice.epsilon.get_state()})
-        return own
-
-    # -- schedules, state
-
-    def on_progress(self, progress: Progress) -> None:
-        super().on_progress(progress)
-        self._choice.epsilon.advance(progress.env_steps)
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``update_target()``, ``epsilon()``, ``set_epsilon(number or array by slot, or None)``."""
-        return {**super().utilities(), **self._choice.utilities()}
-
-    def get_state(self) -> dict[str, Any]:
-        """Also ``epsilon``."""
-        return {**super().get_state(), "epsilon": self._choice.epsilon.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.epsilon.set_state(state["epsilon"])
 
 
 def _of_action(outputs: Tensor, actions: Tensor) -> Tensor:

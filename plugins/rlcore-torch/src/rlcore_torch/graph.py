@@ -13,34 +13,28 @@ import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import FiniteFloat
 from torch import Tensor
 
-from rlcore.acting import ActorCriticActor, Architecture, remarks_on, remarks_on_encoders
-from rlcore.acting.actor import Postprocess
 from rlcore.batch import SampleBatch
 from rlcore.collective import Collective
 from rlcore.columns import Columns
 from rlcore.errors import UserError
+from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.model import BatchedModel
-from rlcore.optim import UpdateRule
 from rlcore.policy_graph import (
     PIECE,
     ROW,
-    Actor,
     ActOutput,
     ActRows,
     GraphConfig,
-    OtherAgents,
     Pinned,
-    Remark,
     State,
     Unit,
 )
 from rlcore_torch.actions import Actions
-from rlcore_torch.base import LearningConfig, TorchGraph
+from rlcore_torch.base import TorchGraph
 from rlcore_torch.collectives import Gloo, Nccl
-from rlcore_torch.columns import Minibatch
+from rlcore_torch.columns import Minibatch, in_precision
 from rlcore_torch.distributions import Evaluated
 from rlcore_torch.forward import Forward
 from rlcore_torch.inference import Inference
@@ -49,30 +43,14 @@ from rlcore_torch.models import model_for
 from rlcore_torch.samples import PieceSamples, RowSamples, Samples
 
 
-class TorchConfig(LearningConfig):
-    """What every policy graph of this kind has to set.
-
-    ``squash`` acts in a bounded Box through tanh; without it a Gaussian is clipped to the bounds on the way to the
-    environment. ``initial_log_std`` is where a Gaussian's log standard deviations start.
-    """
-
-    squash: bool = False
-    initial_log_std: FiniteFloat = 0.0
-
-
-class TorchPolicyGraph(TorchGraph):
+class TorchPolicyGraph(TorchGraph, DrawnGraph):
     """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
 
-    Subclasses give ``loss`` and ``coefficients``, ``update_rule``, ``rho`` and the names of the columns that the loss
-    reads.
+    Subclasses give ``loss``; what it is made of, and of what, is said by rules of :mod:`rlcore.learning`.
     """
 
-    Config: ClassVar[type[GraphConfig]] = TorchConfig
     collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
-    has_value: ClassVar[bool] = True
-    #: Whether the loss reads rows in time order, so that minibatches are made of pieces, whatever the model is.
-    in_time_order: ClassVar[bool] = False
-    config: TorchConfig
+    config: DrawnConfig
 
     def __init__(
         self,
@@ -92,7 +70,8 @@ class TorchPolicyGraph(TorchGraph):
         self._model = model_for(
             observation_space, action_space, own.model, squash=squash, value=self.has_value, rng=rng
         )
-        self.minibatch_unit: Unit = PIECE if self._model.recurrent or self.in_time_order else ROW
+        self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
+        self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
         self._begin(
             self._model.layout,
             constant=self._model.constant,
@@ -103,17 +82,6 @@ class TorchPolicyGraph(TorchGraph):
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
         self._load(self._model.init(rng, own.initial_log_std))
 
-    @classmethod
-    def remarks(
-        cls,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-    ) -> list[Remark]:
-        assert isinstance(config, TorchConfig)
-        model = config.model
-        return [*remarks_on(observation_space, model.scale), *remarks_on_encoders(observation_space, model)]
-
     # -- what a policy graph of this package gives
 
     @abstractmethod
@@ -123,19 +91,6 @@ class TorchPolicyGraph(TorchGraph):
         All columns are ``[n, 1]``, and ``values`` those of whatever observations the networks went through. A pure
         function of its arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
         """
-
-    @abstractmethod
-    def update_rule(self) -> UpdateRule:
-        """The update rule, with clipping and the learning rate as it is now."""
-
-    @abstractmethod
-    def rho(self) -> Postprocess | None:
-        """What makes advantages and targets of a batch with values; picklable without torch. None where samples are to
-        stay as they are, without values."""
-
-    @abstractmethod
-    def loss_columns(self) -> tuple[str, ...]:
-        """The row columns that ``loss`` reads."""
 
     def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
         """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
@@ -170,39 +125,8 @@ class TorchPolicyGraph(TorchGraph):
             raise UserError(f"{type(self).__name__} has no value network")
         return self._inference.values(obs, state)
 
-    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho, where there is
-        one."""
-        rho = self.rho()
-        if rho is None:
-            return batch
-        return rho(self._inference.with_values(batch) if self.has_value else batch)
-
-    def actor(self) -> Actor | None:
-        """The same policy in numpy; None for a custom model, convolutions and other precisions, which torch has to
-        compute."""
-        own = self.config
-        if not self._acts_in_numpy():
-            return None
-        return ActorCriticActor(
-            self.observation_space,
-            self.action_space,
-            own.model,
-            self.get_weights(),
-            squash=own.squash,
-            value=self._acts_with_values(),
-            rho=self.rho(),
-        )
-
-    def _acts_in_numpy(self) -> bool:
-        own = self.config
-        if own.model.custom is not None or own.model.precision != "float32":
-            return False
-        return not Architecture.of(self.observation_space, self.action_space, own.model, squash=own.squash).encoders
-
-    def _acts_with_values(self) -> bool:
-        """Whether evaluators need the values' network."""
-        return self.has_value
+    def with_values(self, batch: SampleBatch) -> SampleBatch:
+        return self._inference.with_values(batch)
 
     # -- learning
 
@@ -211,7 +135,8 @@ class TorchPolicyGraph(TorchGraph):
         columns = {name: batch[name] for name in self.loss_columns()}
         columns |= self._model.columns(batch.obs)
         columns |= self._actions.columns(batch)
-        if self._model.recurrent:
+        columns = in_precision(columns, self._dtype)
+        if self.recurrent:
             return Pinned(PieceSamples(columns, self._devices, batch), len(batch))
         return Pinned(RowSamples(columns, self._devices), len(batch))
 

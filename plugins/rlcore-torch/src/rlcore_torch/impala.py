@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from pydantic import NonNegativeFloat
 from torch import Tensor
 
-from rlcore.policy_graph import GraphConfig
+from rlcore.learning.impala import IMPALAConfig, IMPALARules
 from rlcore_torch import losses
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.vtrace_graph import VTraceConfig, VTracePolicyGraph
+from rlcore_torch.vtrace_graph import VTracePolicyGraph
 
 
-class IMPALAConfig(VTraceConfig):
-    """``advantage_rho_clip`` bounds the ratio that weighs the gradient of the policy."""
-
-    advantage_rho_clip: NonNegativeFloat = 1.0
-
-
-class IMPALA(VTracePolicyGraph):
+class IMPALA(IMPALARules, VTracePolicyGraph):
     """``torch.impala``. Statistics: ``policy_loss entropy value_loss kl loss grad_norm``.
 
     ``kl`` estimates KL(policy that acted || policy now), before the update: how stale the samples are.
     """
 
-    Config: ClassVar[type[GraphConfig]] = IMPALAConfig
     config: IMPALAConfig
 
     def advantages(self, log_ratios: Tensor, errors: Tensor) -> Tensor:

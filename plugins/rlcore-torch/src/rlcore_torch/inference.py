@@ -15,7 +15,7 @@ from rlcore.batch import LAST_VALUE, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, length, take
 from rlcore.policy_graph import ActOutput, ActRows, State
 from rlcore_torch.actions import Actions
-from rlcore_torch.columns import Minibatch, pin_columns, shown
+from rlcore_torch.columns import Minibatch, in_precision, pin_columns, shown
 from rlcore_torch.forward import Forward
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.parameters import FlatParameters
@@ -71,7 +71,7 @@ class Inference:
     def _step(self, obs: Columns, state: State) -> Heads:
         """Of rows that each stand for one step of a piece of their own. ``UserError`` for a state that does not fit."""
         check_state(state, self._state_parts, length(obs))
-        columns = self._model.columns(obs)
+        columns = in_precision(self._model.columns(obs), self._parameters.values.dtype)
         inputs = {name: shown(column, self._device) for name, column in columns.items()}
         if self._model.recurrent:
             inputs = with_state(inputs, state, np.array([length(obs)]))
@@ -84,13 +84,15 @@ class Inference:
         compute: Callable[[Heads, Minibatch], Tensor | None],
     ) -> NDArray[np.float32]:
         """What ``compute`` finds for each row, ``[n, 1]``, as ``[N]`` in the batch's order."""
-        inputs = pin_columns({**self._model.columns(batch.obs), **columns}, self._device)
+        columns = in_precision({**self._model.columns(batch.obs), **columns}, self._parameters.values.dtype)
+        inputs = pin_columns(columns, self._device)
         if not self._model.recurrent:
             return _column(compute(self._forward(self._parameters.leaves, inputs), inputs))
         packed = packing(batch, np.arange(batch.pieces))
         inputs = pack(inputs, packed, batch.state_in())
-        found = np.empty(len(batch), np.float32)
-        found[packed.rows] = _column(compute(self._forward(self._parameters.leaves, inputs), inputs))
+        by_row = _column(compute(self._forward(self._parameters.leaves, inputs), inputs))
+        found = np.empty_like(by_row)
+        found[packed.rows] = by_row
         return found
 
 

@@ -48,7 +48,8 @@ class LayeredModel(Model):
         weights = dict(zip(self._shapes, leaves, strict=True))
         layer = functools.partial(linear, weights)
         read = self.body.read(inputs, leaves[0].dtype)
-        state, after, features = state_of(inputs), [], []
+        state = [part.to(leaves[0].dtype) for part in state_of(inputs)]
+        after, features = [], []
         for i, network in enumerate(self._architecture.networks):
             x = self.body(weights, network, read, layer)
             if self.recurrent:

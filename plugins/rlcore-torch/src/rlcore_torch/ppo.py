@@ -2,95 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, ClassVar
-
-import gymnasium
-import numpy as np
-from pydantic import NonNegativeFloat, PositiveFloat, model_validator
 from torch import Tensor
 
 from rlcore.batch import ACTION_LOGP, ADVANTAGES, VALUE_TARGETS, VF_PREDS
-from rlcore.model import BatchedModel
-from rlcore.optim import Adam, UpdateRule
-from rlcore.policy_graph import GraphConfig, Progress
-from rlcore.schedule import Schedule, value_at
+from rlcore.learning.ppo import CLIP, PPOConfig, PPORules
 from rlcore_torch import losses
-from rlcore_torch.actor_critic import ActorCriticConfig, TorchActorCritic
-from rlcore_torch.backward import Coefficient
+from rlcore_torch.actor_critic import TorchActorCritic
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import Evaluated
 
-#: The scalar among the columns of a minibatch that bounds the ratio.
-CLIP = "clip"
 
-
-class PPOConfig(ActorCriticConfig):
-    """``clip`` (a schedule) bounds the ratio in the surrogate; null leaves it unbounded, which needs the penalty.
-
-    ``value_clip`` bounds how far an update gains from moving a value; null does not. ``epsilon`` is Adam's.
-
-    Two settings with names that are alike, both the field's, do different things. ``kl_target`` is what the penalty
-    adapts to: its weight ``kl_coeff`` is doubled between batches where the KL divergence exceeds one and a half times
-    the target, and halved where the target exceeds one and a half times it. ``target_kl`` stops: a batch is left after
-    an update whose minibatch had a larger divergence, with or without a penalty.
-    """
-
-    clip: Schedule | None = 0.2
-    value_clip: PositiveFloat | None = None
-    kl_coeff: NonNegativeFloat = 0.0
-    kl_target: PositiveFloat | None = 0.01
-    target_kl: PositiveFloat | None = None
-    epsilon: PositiveFloat = 1e-5
-
-    @model_validator(mode="after")
-    def _bounded(self) -> PPOConfig:
-        if self.clip is None and self.kl_coeff == 0.0:
-            raise ValueError("without clip, kl_coeff must be above 0: nothing would bound an update")
-        return self
-
-
-class PPO(TorchActorCritic):
+class PPO(PPORules, TorchActorCritic):
     """``torch.ppo``. Statistics: ``policy_loss entropy value_loss kl clip_fraction loss grad_norm``.
 
     ``kl`` estimates KL(policy that acted || policy now), before the update.
     """
 
-    Config: ClassVar[type[GraphConfig]] = PPOConfig
     config: PPOConfig
-
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._kl_coeff = self.config.kl_coeff
-        self._last_kl: float | None = None
-
-    def update_rule(self) -> UpdateRule:
-        return Adam(self._learning_rate, self.config.max_grad_norm, epsilon=self.config.epsilon)
-
-    def loss_columns(self) -> tuple[str, ...]:
-        columns = (ACTION_LOGP, ADVANTAGES, VALUE_TARGETS)
-        return columns if self.config.value_clip is None else (*columns, VF_PREDS)
-
-    def coefficients(self) -> dict[str, Coefficient]:
-        coefficients = {
-            "policy_loss": Coefficient(-1.0, -1.0),
-            "entropy": Coefficient(self._entropy_coeff, -1.0),
-            "value_loss": Coefficient(self.config.vf_loss_coeff),
-            "kl": Coefficient(self._kl_coeff),
-        }
-        return coefficients if self.config.clip is None else {**coefficients, "clip_fraction": Coefficient()}
-
-    def scalars(self) -> dict[str, float]:
-        return {} if self.config.clip is None else {CLIP: value_at(self.config.clip, self._env_steps)}
 
     def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
         assert values is not None
@@ -108,28 +36,3 @@ class PPO(TorchActorCritic):
         else:
             terms["value_loss"] = losses.clipped_value_loss(values, targets, minibatch[VF_PREDS], value_clip)
         return terms
-
-    def stops(self, stats: dict[str, float]) -> bool:
-        return self.config.target_kl is not None and stats["kl"] > self.config.target_kl
-
-    def on_progress(self, progress: Progress) -> None:
-        """Also adapts the KL coefficient, once new samples have come, by the last divergence of the batch before."""
-        if progress.env_steps > self._env_steps and self._last_kl is not None:
-            self._kl_coeff = self._adapted(self._kl_coeff, self._last_kl)
-        super().on_progress(progress)
-        kl = progress.stats.get("kl", float("nan"))
-        self._last_kl = kl if kl == kl else self._last_kl
-
-    def _adapted(self, coeff: float, kl: float) -> float:
-        """Schulman et al. 2017, section 4."""
-        target = self.config.kl_target
-        if target is None:
-            return coeff
-        return coeff * 2.0 if kl > 1.5 * target else coeff / 2.0 if kl < target / 1.5 else coeff
-
-    def get_state(self) -> dict[str, Any]:
-        return {**super().get_state(), "kl_coeff": self._kl_coeff, "last_kl": self._last_kl}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._kl_coeff, self._last_kl = float(state["kl_coeff"]), state["last_kl"]

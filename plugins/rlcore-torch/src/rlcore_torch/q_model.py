@@ -9,7 +9,7 @@ import gymnasium
 import torch
 from torch import Tensor
 
-from rlcore.acting.q_architecture import QArchitecture
+from rlcore.acting.q_architecture import Q, QArchitecture
 from rlcore.acting.q_config import QConfig
 from rlcore_torch.body import Layer, TorchBody, leaf_of, linear, lstm
 from rlcore_torch.dense import dense
@@ -28,6 +28,7 @@ class QModel:
         self._mixed = config.model.precision == "bfloat16"
         self.layout = [leaf_of(name, shape) for name, shape in architecture.shapes().items()]
         self.names = [leaf.names[0] for leaf in self.layout]
+        self._first = self.names[0].removeprefix(Q)
 
     def __call__(
         self,
@@ -43,7 +44,8 @@ class QModel:
         ``inputs`` have the columns of observations, their names after ``prefix``, packed where the network is
         recurrent (:mod:`rlcore_torch.sequences`); ``noise [noise_size]`` is on the weights where it is given.
         """
-        read = self.body.read(inputs, torch.float32, prefix)
+        dtype = weights[network + self._first].dtype
+        read = self.body.read(inputs, dtype, prefix)
         if not self._mixed:
             return self._outputs(weights, network, inputs, read, noise)
         with torch.autocast(next(iter(read.values())).device.type, torch.bfloat16):
@@ -62,7 +64,8 @@ class QModel:
         x = self.body(weights, network, read, layer)
         after: tuple[Tensor, ...] = ()
         if self._architecture.lstm:
-            x, *parts = lstm(weights, f"{network}.lstm", x, inputs[BATCH_SIZES], *state_of(inputs))
+            before = [part.to(weights[network + self._first].dtype) for part in state_of(inputs)]
+            x, *parts = lstm(weights, f"{network}.lstm", x, inputs[BATCH_SIZES], *before)
             after = tuple(parts)
         heads = [layer(f"{network}.{head}", x) for head in self._architecture.heads]
         if self._architecture.atoms > 1:

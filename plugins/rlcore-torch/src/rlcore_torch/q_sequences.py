@@ -1,8 +1,4 @@
-"""Sequences for recurrent Q-learning (Hausknecht & Stone 2015, Kapturowski et al. 2019).
-
-A sequence is a piece with the state that acting had before it. Both networks go through its observations and the one
-after them, from that state on; the successor of a row is found among them.
-"""
+"""Sequences for recurrent Q-learning (:mod:`rlcore.learning.sequences`) as packed tensors."""
 
 from __future__ import annotations
 
@@ -14,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.batch import ACTIONS, DISCOUNTS, LENGTH, REWARDS, START, STEPS, WEIGHTS, SampleBatch, T, ranges
-from rlcore.columns import Columns
-from rlcore_torch.columns import Minibatch, pin_columns
+from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
+from rlcore.learning.sequences import Sequences
+from rlcore_torch.columns import Minibatch, in_precision, pin_columns
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import pack, packing
 
@@ -24,26 +20,8 @@ from rlcore_torch.sequences import pack, packing
 OWN, AFTER = "own", "after"
 
 
-def with_successors(obs: NDArray[Any], last_obs: NDArray[Any], batch: SampleBatch) -> NDArray[Any]:
-    """The observations ``[N, ...]`` with the one after each piece behind its last row, ``[N + pieces, ...]``."""
-    found = np.empty((len(batch) + batch.pieces, *obs.shape[1:]), obs.dtype)
-    found[np.arange(len(batch)) + batch.piece_of_row()] = obs
-    found[batch.last_rows() + np.arange(batch.pieces) + 1] = last_obs
-    return found
-
-
-def extended(batch: SampleBatch) -> Columns:
-    """The same of all leaves."""
-    obs, last_obs = batch.obs, batch.last_obs
-    if isinstance(obs, dict) and isinstance(last_obs, dict):
-        return {leaf: with_successors(column, last_obs[leaf], batch) for leaf, column in obs.items()}
-    assert not isinstance(obs, dict) and not isinstance(last_obs, dict)
-    return with_successors(obs, last_obs, batch)
-
-
 class SequenceSamples(Samples):
-    """Units are pieces. The first ``burn_in`` rows of a piece, where it does not open an episode, only bring the state
-    up to date and are not learnt from; its last row always is."""
+    """Units are pieces."""
 
     def __init__(
         self,
@@ -52,26 +30,21 @@ class SequenceSamples(Samples):
         batch: SampleBatch,
         devices: Sequence[torch.device],
         burn_in: int,
+        dtype: torch.dtype,
     ) -> None:
-        """``observed`` are the columns of ``extended`` observations, ``masks`` further columns ``[N, ...]``; ``batch``
-        has the columns of ``returns.n_step``."""
+        """``observed`` are the columns of observations that are extended (:mod:`rlcore.learning.successors`), ``masks``
+        further columns ``[N, ...]``; ``batch`` has the columns of ``returns.n_step``."""
         super().__init__(batch.pieces, devices)
         # A row that is learnt from may need those before it: every device holds all of them.
         self.columns = [pin_columns(observed, device) for device in devices]
         names = [name for name in (REWARDS, DISCOUNTS, WEIGHTS) if name in batch]
         columns = {name: np.asarray(batch[name], np.float32)[:, None] for name in names} | dict(masks)
         columns[ACTIONS] = np.asarray(batch[ACTIONS], np.int64)[:, None]
+        columns = in_precision(columns, dtype)
         self._rows = [
             {name: torch.tensor(array, device=device) for name, array in columns.items()} for device in devices
         ]
-        self._cuts = batch.cuts
-        pieces = np.arange(batch.pieces)
-        longer = {START: batch.cuts[START] + pieces, LENGTH: batch.cuts[LENGTH] + 1}
-        self._extended = SampleBatch({"rows": np.empty(len(batch) + batch.pieces)}, {**batch.cuts, **longer})
-        self._places = np.arange(len(batch)) + batch.piece_of_row()
-        self._steps = np.asarray(batch[STEPS], np.int64)
-        opens = batch[T][batch.cuts[START]] == 0
-        self._skipped = np.where(opens, 0, np.minimum(burn_in, batch.cuts[LENGTH] - 1))
+        self._sequences = Sequences(batch, burn_in)
 
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
         shares = np.array_split(self._pieces(units), len(self.columns))
@@ -85,33 +58,25 @@ class SequenceSamples(Samples):
         return by_row
 
     def _pieces(self, units: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        return np.arange(self._extended.pieces) if units is None else np.asarray(units, np.int64)
+        return np.arange(self._sequences.pieces) if units is None else np.asarray(units, np.int64)
 
     def _minibatch(self, columns: Minibatch, rows: Minibatch, pieces: NDArray[np.int64]) -> Minibatch:
-        packed = packing(self._extended, pieces)
-        place = np.empty(len(self._extended), np.int64)
+        own = self._sequences
+        packed = packing(own.extended, pieces)
+        place = np.empty(len(own.extended), np.int64)
         place[packed.rows] = np.arange(len(packed.rows))
-        learnt = self._learnt(pieces)
+        learnt = own.learnt(pieces)
         device = next(iter(rows.values())).device
         index = torch.from_numpy(learnt).to(device)
-        found = pack(columns, packed, self._extended.state_in())
+        found = pack(columns, packed, own.extended.state_in())
         found |= {name: column.index_select(0, index) for name, column in rows.items()}
-        for name, at in ((OWN, self._places[learnt]), (AFTER, self._places[learnt] + self._steps[learnt])):
+        for name, at in ((OWN, own.own[learnt]), (AFTER, own.after[learnt])):
             found[name] = torch.from_numpy(place[at]).to(device)[:, None]
         return found
 
-    def _learnt(self, pieces: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The rows of these pieces that are learnt from, in their order."""
-        skipped = self._skipped[pieces]
-        return ranges(self._cuts[START][pieces] + skipped, self._cuts[LENGTH][pieces] - skipped)
-
     def spread(self, by_row: NDArray[np.float32], units: NDArray[np.int64] | None) -> NDArray[np.float32]:
         """Numbers of the rows that are learnt from as numbers of all rows of these pieces, 0 for the others."""
-        pieces = self._pieces(units)
-        skipped, sizes = self._skipped[pieces], self._cuts[LENGTH][pieces]
-        found = np.zeros(int(sizes.sum()), np.float32)
-        found[ranges(np.cumsum(sizes) - sizes + skipped, sizes - skipped)] = by_row
-        return found
+        return self._sequences.spread(by_row, self._pieces(units))
 
 
 def chosen(outputs: Tensor, places: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.batch import SampleBatch
-from rlcore.policy_graph import shares_of
+from rlcore.learning.shares import Shares
 from rlcore_torch.columns import Minibatch, pin_columns, select
 from rlcore_torch.sequences import pack, packing
 
@@ -21,7 +21,7 @@ class Samples(ABC):
     """Columns by row. Each of several devices holds its share of the units and no other: those of ``shares_of``."""
 
     def __init__(self, units: int, devices: Sequence[torch.device]) -> None:
-        self._shares = shares_of(units, len(devices))
+        self._shares = Shares(units, len(devices))
         self.columns: list[Minibatch] = []
 
     @abstractmethod
@@ -30,21 +30,7 @@ class Samples(ABC):
 
     def in_order(self, by_row: NDArray[np.float32], units: NDArray[np.int64]) -> NDArray[np.float32]:
         """Numbers by row of ``minibatches(units)``, one device after the other, in the order of ``units`` (rows)."""
-        if len(self._shares) == 1:
-            return by_row
-        owner = np.searchsorted([share.stop for share in self._shares], units, side="right")
-        ordered = np.empty_like(by_row)
-        ordered[np.argsort(owner, kind="stable")] = by_row
-        return ordered
-
-    def _by_device(self, units: NDArray[np.int64] | None) -> list[NDArray[np.int64] | None]:
-        """Indexes among the units of each device; None for all."""
-        if units is None:
-            return [None] * len(self._shares)
-        if len(self._shares) == 1:
-            return [units]
-        owner = np.searchsorted([share.stop for share in self._shares], units, side="right")
-        return [units[owner == i] - share.start for i, share in enumerate(self._shares)]
+        return self._shares.in_order(by_row, units)
 
 
 class Ahead(NamedTuple):
@@ -62,11 +48,11 @@ class RowSamples(Samples):
         super().__init__(len(next(iter(columns.values()))), devices)
         self.columns = [
             pin_columns({name: column[share.start : share.stop] for name, column in columns.items()}, device)
-            for share, device in zip(self._shares, devices, strict=True)
+            for share, device in zip(self._shares.ranges, devices, strict=True)
         ]
 
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
-        return [select(columns, own) for columns, own in zip(self.columns, self._by_device(units), strict=True)]
+        return [select(columns, own) for columns, own in zip(self.columns, self._shares.of_each(units), strict=True)]
 
     def split(self, rows: int, ahead: Ahead) -> list[OnOneDevice]:
         """Views of so many rows each, one behind the other, of samples that are on one device."""
@@ -106,7 +92,7 @@ class PieceSamples(Samples):
     ) -> None:
         super().__init__(batch.pieces, devices)
         whole = SampleBatch({**columns}, batch.cuts)
-        parts = [whole] if len(devices) == 1 else [whole.take_pieces(share) for share in self._shares]
+        parts = [whole] if len(devices) == 1 else [whole.take_pieces(share) for share in self._shares.ranges]
         self.columns = [pin_columns(part.rows, device) for part, device in zip(parts, devices, strict=True)]
         # The cuts alone: nothing else of the batch is read again.
         self._cuts = [SampleBatch({"rows": np.empty(len(part))}, part.cuts) for part in parts]
@@ -114,7 +100,7 @@ class PieceSamples(Samples):
     def minibatches(self, units: NDArray[np.int64] | None) -> list[Minibatch]:
         return [
             self._packed(columns, cuts, np.arange(cuts.pieces) if own is None else np.asarray(own, np.int64))
-            for columns, cuts, own in zip(self.columns, self._cuts, self._by_device(units), strict=True)
+            for columns, cuts, own in zip(self.columns, self._cuts, self._shares.of_each(units), strict=True)
         ]
 
     @staticmethod

@@ -10,24 +10,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.acting.soft import LOG_STD_BOUNDS
 from rlcore.batch import ACTIONS
+from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN
+from rlcore.learning.sac import FORBIDDEN_LOGIT, NEXT_NOISE, NOISE
+from rlcore.learning.targets import TARGET
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.critics import PolicyAndCritics
-from rlcore_torch.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN
-from rlcore_torch.targets import PREFIX as TARGET
-
-#: Normal draws ``[n, k]`` for the actions in the rows' own states, and in their successors.
-NOISE, NEXT_NOISE = "noise", "next_noise"
 
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
-#: The logit of what a mask forbids: its probability is 0, and 0 times its logarithm is a number.
-_FORBIDDEN = -1e9
 
 
 class Soft(NamedTuple):
@@ -58,10 +52,6 @@ class SoftLoss(ABC):
         self._networks = networks
 
     @abstractmethod
-    def draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
-        """What it needs drawn for so many rows."""
-
-    @abstractmethod
     def __call__(
         self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
     ) -> Soft:
@@ -70,14 +60,6 @@ class SoftLoss(ABC):
 
 class GaussianLoss(SoftLoss):
     """Actions in a box, ``[n, k]``."""
-
-    def __init__(self, networks: PolicyAndCritics, size: int) -> None:
-        super().__init__(networks)
-        self._size = size
-
-    def draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
-        noise = rng.standard_normal((2, rows, self._size), np.float32)
-        return {NOISE: noise[0], NEXT_NOISE: noise[1]}
 
     def __call__(
         self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
@@ -96,9 +78,6 @@ class GaussianLoss(SoftLoss):
 
 class CategoricalLoss(SoftLoss):
     """Discrete actions, ``[n, 1]``: expectations over them are exact."""
-
-    def draws(self, rng: np.random.Generator, rows: int) -> dict[str, NDArray[np.float32]]:
-        return {}
 
     def __call__(
         self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
@@ -120,4 +99,4 @@ class CategoricalLoss(SoftLoss):
 
 
 def _log_probs(logits: Tensor, forbidden: Tensor | None) -> Tensor:
-    return (logits if forbidden is None else logits.masked_fill(forbidden, _FORBIDDEN)).log_softmax(1)
+    return (logits if forbidden is None else logits.masked_fill(forbidden, FORBIDDEN_LOGIT)).log_softmax(1)

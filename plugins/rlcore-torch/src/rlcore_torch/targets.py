@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from torch import Tensor
 
-from rlcore.policy_graph import Progress, Weights
+from rlcore.learning.targets import TARGET
+from rlcore.policy_graph import Weights
 from rlcore_torch.parameters import FlatParameters, Leaf, write
 from rlcore_torch.value_losses import polyak
-
-PREFIX = "target_"
 
 
 class Targets:
@@ -24,7 +22,7 @@ class Targets:
     def __init__(self, online: Sequence[FlatParameters]) -> None:
         self._online = online[0]
         layout = [_renamed(leaf) for leaf in self._online.layout]
-        self._copies = [FlatParameters(layout, part.values.device) for part in online]
+        self._copies = [FlatParameters(layout, part.values.device, part.values.dtype) for part in online]
         self._inputs = [
             {leaf.names[0]: tensor.detach() for leaf, tensor in zip(layout, copy.leaves, strict=True)}
             for copy in self._copies
@@ -63,30 +61,4 @@ class Targets:
 
 
 def _renamed(leaf: Leaf) -> Leaf:
-    return replace(leaf, names=tuple(PREFIX + name for name in leaf.names))
-
-
-class TargetClock:
-    """When targets move: wholly whenever another ``every`` environment steps are full, or by ``tau`` at each update
-    (where ``delay`` is above 1, at every so many)."""
-
-    def __init__(self, every: int, tau: float | None, delay: int = 1) -> None:
-        self._every, self._tau, self._delay = every, tau, delay
-        self._env_steps = self._updates = 0
-
-    def advance(self, progress: Progress, targets: Targets) -> None:
-        """Moves ``targets`` as is due since the last call."""
-        if self._tau is None:
-            if progress.env_steps // self._every > self._env_steps // self._every:
-                targets.follow()
-        else:
-            targets.move(self._tau, max(0, progress.updates // self._delay - self._updates // self._delay))
-        self._env_steps, self._updates = progress.env_steps, progress.updates
-
-    def get_state(self) -> dict[str, Any]:
-        """How far the run was at the last call."""
-        return {"env_steps": self._env_steps, "updates": self._updates}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave."""
-        self._env_steps, self._updates = int(state["env_steps"]), int(state["updates"])
+    return replace(leaf, names=tuple(TARGET + name for name in leaf.names))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from typing import NamedTuple
 
 import torch
@@ -20,15 +19,10 @@ class VTrace(NamedTuple):
     errors: Tensor
 
 
-def passes_for(longest: int) -> int:
-    """How many passes ``backward_scan`` needs where no piece has more than ``longest`` rows."""
-    return math.ceil(math.log2(longest)) if longest > 1 else 0
-
-
 def backward_scan(a: Tensor, b: Tensor, passes: int) -> Tensor:
     """``x[i] = a[i] + b[i] * x[i + 1]`` of tensors ``[n]``, in ``passes`` over all rows (Hillis & Steele 1986).
 
-    ``b`` is 0 in the last row of every piece; ``passes_for`` says how many there have to be. It is
+    ``b`` is 0 in the last row of every piece; ``rlcore.returns.passes_for`` says how many there have to be. It is
     ``rlcore.returns.backward_scan`` with a number of operations that does not depend on what is in the tensors.
     """
     x, carry, reach = a, b, 1

@@ -10,11 +10,11 @@ import torch
 from numpy.typing import NDArray
 
 from rlcore.batch import LENGTH, START, SampleBatch, ranges
+from rlcore.returns import passes_for
 from rlcore_torch.columns import Minibatch, pin_columns, select
 from rlcore_torch.q_sequences import AFTER, OWN
 from rlcore_torch.samples import Samples
 from rlcore_torch.sequences import pack, packing
-from rlcore_torch.vtrace import passes_for
 
 #: A tensor with as many elements as a scan over the longest piece has passes. What is in it is of no use: recordings
 #: (:mod:`rlcore_torch.recording`) go by the shapes of their inputs.
@@ -53,12 +53,12 @@ class VTraceSamples(Samples):
         batch: SampleBatch,
         devices: Sequence[torch.device],
     ) -> None:
-        """``observed`` are columns of ``q_sequences.extended`` observations ``[N + pieces, ...]``, ``columns`` those of
-        the rows ``[N, ...]``."""
+        """``observed`` are columns of extended observations (:mod:`rlcore.learning.successors`), ``[N + pieces, ...]``,
+        ``columns`` those of the rows ``[N, ...]``."""
         super().__init__(batch.pieces, devices)
         self._parts = [
             _share(observed, columns, batch, share, device)
-            for share, device in zip(self._shares, devices, strict=True)
+            for share, device in zip(self._shares.ranges, devices, strict=True)
         ]
         self._whole: list[Minibatch] | None = None
 
@@ -67,7 +67,7 @@ class VTraceSamples(Samples):
             # Epochs over all of it make it once.
             self._whole = self._whole or [self._minibatch(part, None) for part in self._parts]
             return list(self._whole)
-        return [self._minibatch(part, own) for part, own in zip(self._parts, self._by_device(units), strict=True)]
+        return [self._minibatch(part, own) for part, own in zip(self._parts, self._shares.of_each(units), strict=True)]
 
     def _minibatch(self, part: _Share, pieces: NDArray[np.int64] | None) -> Minibatch:
         if not part.cuts.pieces or (pieces is not None and not len(pieces)):

@@ -1,0 +1,265 @@
+"""TFGraph: what every policy graph of this package shares: parameters, updates, weights, state."""
+
+from __future__ import annotations
+
+import itertools
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.batch import SampleBatch
+from rlcore.errors import NonFiniteError, UserError
+from rlcore.learning.coefficient import statistics
+from rlcore.learning.graph import LearningGraph
+from rlcore.model import BatchedModel
+from rlcore.policy_graph import (
+    GradientOutput,
+    GraphConfig,
+    LearnOutput,
+    Pinned,
+    Weights,
+    check_gradients,
+    check_weights,
+)
+from rlcore_tf.backend import start, traced
+from rlcore_tf.columns import Minibatch, Specs
+from rlcore_tf.layers import Arithmetic
+from rlcore_tf.optimizers import Optimizer, optimizer_for
+from rlcore_tf.parameters import FlatParameters
+from rlcore_tf.selection import Samples, Selection
+from rlcore_tf.updates import Drawn, Found, Settings, Terms, Updates
+
+
+class TFGraph(LearningGraph):
+    """Learns: a loss of named terms is differentiated at the parameters, which an update rule moves.
+
+    Subclasses make their networks, then call ``_begin``. The parameters lie on the first device; with several each
+    holds its share of the samples, reads the parameters and computes gradients, which are added up on the first.
+    """
+
+    #: How many updates are made in one go at the most, in which nothing else can happen.
+    updates_at_once: int = 64
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        self._asked_devices = tuple(devices)
+        self._arithmetic = Arithmetic(self.config.model.precision)
+
+    def _begin(
+        self, shapes: Mapping[str, tuple[int, ...]], selection: Selection, *, constant: frozenset[str] = frozenset()
+    ) -> None:
+        """Makes the parameters, zeros until ``_load`` is called; those named ``constant`` are not trained.
+
+        ``UserError`` for a device that is not there.
+        """
+        self._devices = start(self._asked_devices, sum(int(np.prod(shape)) for shape in shapes.values()))
+        self._parameters = FlatParameters(shapes, self._devices[0], self._arithmetic.dtype)
+        # Arrays of the weights' shapes that take no memory.
+        self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
+        self._names = frozenset(shapes)
+        self._trainable = self._names - constant
+        self._optimizer = self._make_optimizer()
+        self._selection = selection
+        self._made_updates: Updates | None = None
+        self._functions: list[Any] = []
+
+    @property
+    def _updates(self) -> Updates:
+        if self._made_updates is None:
+            self._made_updates = Updates(
+                self._parameters,
+                self._optimizer,
+                self._selection,
+                self.totals,
+                self._settings(),
+                self._devices,
+                prepare=self.prepare,
+                pull=self._pull,
+                drawn=self._draw_specs(),
+                max_grad_norm=self._max_grad_norm,
+                stop_above=self.stop_above(),
+                compiled=self.config.model.compile,
+            )
+            self._functions += self._made_updates.functions
+        return self._made_updates
+
+    def _make_optimizer(self) -> Optimizer:
+        return optimizer_for(self.update_rule(), self._parameters)
+
+    @property
+    def _max_grad_norm(self) -> float | None:
+        """The bound of the norm of all gradients together."""
+        bound: float | None = self.config.max_grad_norm
+        return bound
+
+    def _traced(self, function: Any, signature: Sequence[Any]) -> Any:
+        """As ``backend.traced`` gives it; its tracings are counted with the others of this graph."""
+        found = traced(function, signature)
+        self._functions.append(found)
+        return found
+
+    @property
+    def traces(self) -> int:
+        """How often TensorFlow has traced a function of this graph: once for each that was called."""
+        return sum(function.experimental_get_tracing_count() for function in self._functions)
+
+    # -- what a policy graph of this package gives
+
+    @abstractmethod
+    def totals(self, weights: Mapping[str, Any], inputs: Minibatch) -> Terms:
+        """The terms of the loss, in the order of ``coefficients``; no gradient flows through those ``watched``.
+
+        A pure function of tensors and the config, traced: what changes in training comes in by ``coefficients``,
+        ``scalars`` and the minibatch.
+        """
+
+    @abstractmethod
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
+        """Copies of the columns that the loss reads, a share of the units on each device."""
+
+    def prepare(self, minibatches: list[Minibatch]) -> None:
+        """May change the columns of one minibatch, given as its shares by device, before the loss sees them; traced."""
+
+    #: Moves targets by a part of the way, a scalar; traced. None where there are none.
+    _pull: Callable[[Any], None] | None = None
+
+    def _draw_specs(self) -> tuple[Specs, Specs]:
+        """What ``_drawn_for`` gives looks like: columns of rows, and what is shared by all rows of an update."""
+        return {}, {}
+
+    def _drawn_for(self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]) -> Drawn | None:
+        """What the next updates need drawn, one from each of these minibatches of units."""
+        return None
+
+    # -- learning
+
+    def _settings(self, later: int = 0) -> Settings:
+        """Of the update after so many more, all of them in one go."""
+        return Settings(self.coefficients(), self.scalars(), (self._learning_rate,))
+
+    def _count(self, updates: int) -> None:
+        """So many updates have been made."""
+
+    def learn(
+        self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
+    ) -> LearnOutput:
+        """One update; where the loss or a gradient is not finite nothing changes."""
+        pinned, chosen = self._chosen(batch, units)
+        settings = self._settings()
+        found = self._updates.run(pinned.held, [chosen], [settings], self._drawn_for(pinned, [chosen]))
+        (output,) = self._outputs(found, [settings])
+        self._count(not output.skipped)
+        return output._replace(td_error=self._by_row(found, pinned, chosen))
+
+    def learn_in_turn(
+        self, batch: SampleBatch | Pinned[Samples], minibatches: Iterable[NDArray[np.int64]]
+    ) -> Iterator[LearnOutput]:
+        """Many updates in one go. Temporal differences are left out."""
+        pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
+        waiting: list[NDArray[np.int64]] = []
+        coming = iter(minibatches)
+        while waiting := [*waiting, *itertools.islice(coming, self.updates_at_once - len(waiting))]:
+            for units in waiting:
+                _check_units(units)
+            outputs = self._learn_in_one_go(pinned, waiting)
+            waiting = waiting[len(outputs) :]
+            yield from outputs
+
+    def _learn_in_one_go(
+        self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]
+    ) -> list[LearnOutput]:
+        """Up to an update that says that it should be the last, or that is skipped."""
+        settings = [self._settings(later) for later in range(len(minibatches))]
+        found = self._updates.run(pinned.held, minibatches, settings, self._drawn_for(pinned, minibatches))
+        outputs = self._outputs(found, settings)
+        self._count(sum(not output.skipped for output in outputs))
+        return outputs
+
+    def gradients(
+        self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
+    ) -> GradientOutput:
+        pinned, chosen = self._chosen(batch, units)
+        settings = self._settings()
+        flat, found = self._updates.gradients(pinned.held, chosen, settings, self._drawn_for(pinned, [chosen]))
+        (output,) = self._outputs(found, [settings])
+        return GradientOutput(
+            self._parameters.split(flat, self._trainable),
+            int(found.rows[0]),
+            output.stats,
+            self._by_row(found, pinned, chosen),
+            output.stop,
+        )
+
+    def apply_gradients(self, gradients: Weights) -> None:
+        """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
+        ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
+        check_gradients({name: self._shapes[name] for name in self._trainable}, gradients)
+        if not self._updates.apply(self._parameters.flat(gradients), self._settings()):
+            raise NonFiniteError("a gradient is NaN or infinite")
+        self._count(1)
+
+    def _chosen(
+        self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None
+    ) -> tuple[Pinned[Samples], NDArray[np.int64]]:
+        pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
+        chosen = np.arange(pinned.held.units) if units is None else np.asarray(units, np.int64)
+        _check_units(chosen)
+        return pinned, chosen
+
+    def _outputs(self, found: Found, settings: Sequence[Settings]) -> list[LearnOutput]:
+        outputs = []
+        columns = (found.totals, found.norms, found.rows, found.finite)
+        for own, totals, norm, rows, finite in zip(settings, *columns, strict=False):
+            stats = statistics(own.coefficients, totals.tolist(), int(rows))
+            stats["grad_norm"] = float(norm)
+            outputs.append(LearnOutput(stats, None, self.stops(stats), not finite, int(rows)))
+        return outputs
+
+    def _by_row(
+        self, found: Found, pinned: Pinned[Samples], units: NDArray[np.int64]
+    ) -> NDArray[np.float32] | None:
+        return None if found.by_row is None else pinned.held.shares.in_order(found.by_row, units)
+
+    # -- weights, state
+
+    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
+        return self._parameters.arrays(self._parameters.variable, None if names is None else sorted(names))
+
+    def set_weights(self, weights: Weights) -> None:
+        check_weights(self._shapes, weights)
+        self._load(weights)
+
+    def _load(self, weights: Weights) -> None:
+        self._parameters.write(self._parameters.variable, weights)
+
+    @property
+    def acting(self) -> frozenset[str]:
+        return self._names
+
+    @property
+    def trainable(self) -> frozenset[str]:
+        return self._trainable
+
+    def optimizer_state(self) -> dict[str, Any]:
+        return self._optimizer.get_state()
+
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        self._optimizer.set_state(state)
+
+
+def _check_units(units: NDArray[np.int64]) -> None:
+    if not len(units):
+        raise UserError("there is no sample to learn from")

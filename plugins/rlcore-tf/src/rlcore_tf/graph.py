@@ -1,0 +1,152 @@
+"""TFPolicyGraph: policy graphs whose actions are drawn from a distribution and learnt from as they were drawn.
+
+What they differ in is the loss and rho.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.batch import SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import UserError
+from rlcore.learning.drawn import DrawnConfig, DrawnGraph
+from rlcore.model import BatchedModel
+from rlcore.policy_graph import PIECE, ROW, ActOutput, ActRows, GraphConfig, Pinned, State, Unit
+from rlcore_tf.actions import Actions
+from rlcore_tf.backend import tf
+from rlcore_tf.base import TFGraph
+from rlcore_tf.columns import Minibatch, Specs, column
+from rlcore_tf.distributions import Evaluated
+from rlcore_tf.inference import Inference
+from rlcore_tf.model import Heads
+from rlcore_tf.models import model_for
+from rlcore_tf.selection import PieceSelection, RowSelection, Samples, Selection
+from rlcore_tf.updates import Terms
+
+
+class TFPolicyGraph(TFGraph, DrawnGraph):
+    """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
+
+    Subclasses give ``loss``; what it is made of, and of what, is said by rules of :mod:`rlcore.learning`.
+    """
+
+    config: DrawnConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
+        them, ``UserError`` for a device that is not there."""
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        own = self.config
+        self._actions = Actions(observation_space, action_space, own.squash)
+        self._model = model_for(
+            observation_space,
+            action_space,
+            own.model,
+            self._arithmetic,
+            squash=own.squash,
+            value=self.has_value,
+            rng=rng,
+        )
+        self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
+        self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
+        if self._model.heavy:
+            self.updates_at_once = 1
+        self._begin(self._model.shapes, self._make_selection(), constant=self._model.constant)
+        self._inference = Inference(self._model, self._actions, self._parameters, self._traced)
+        self._load(self._model.init(rng, own.initial_log_std))
+
+    # -- what a policy graph of this package gives
+
+    @abstractmethod
+    def loss(self, evaluated: Evaluated, values: Any, minibatch: Minibatch) -> dict[str, Any]:
+        """The terms of the loss by the names of their statistics: sums over the rows, scalars.
+
+        All columns are ``[n]``, and ``values`` those of whatever observations the networks went through. Traced.
+        """
+
+    def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
+        """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
+        return heads
+
+    # -- acting
+
+    def initial_state(self, n: int) -> State:
+        return self._model.initial_state(n)
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
+        return self._inference.act(obs, state, rows, explore, rng)
+
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        return self._inference.log_probs(batch)
+
+    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
+        """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
+        if not self.has_value:
+            raise UserError(f"{type(self).__name__} has no value network")
+        return self._inference.values(obs, state)
+
+    def with_values(self, batch: SampleBatch) -> SampleBatch:
+        return self._inference.with_values(batch)
+
+    # -- learning
+
+    def _row_specs(self) -> Specs:
+        """The columns of rows that the loss reads, but for observations."""
+        dtype = self._arithmetic.dtype
+        return {**{name: column((), dtype) for name in self.loss_columns()}, **self._actions.specs()}
+
+    def _make_selection(self) -> Selection:
+        model, rows = self._model, self._row_specs()
+        if not self.recurrent:
+            return RowSelection({**model.specs(), **rows})
+        return PieceSelection(model.specs(), rows, model.state_shapes, self._arithmetic.dtype, extended=False)
+
+    def _row_columns(self, batch: SampleBatch) -> dict[str, NDArray[Any]]:
+        return {**{name: batch[name] for name in self.loss_columns()}, **self._actions.columns(batch)}
+
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
+        """Copies of the columns that the loss reads, a share of the units on each device."""
+        observed, columns = self._model.columns(batch.obs), self._row_columns(batch)
+        if isinstance(self._selection, PieceSelection):
+            return Pinned(self._selection.pin(observed, columns, batch, self._devices), len(batch))
+        assert isinstance(self._selection, RowSelection)
+        return Pinned(self._selection.pin({**observed, **columns}, self._devices), len(batch))
+
+    def totals(self, weights: Mapping[str, Any], inputs: Minibatch) -> Terms:
+        heads = self._model(weights, inputs)
+        own = self.acted(heads, inputs)
+        terms = self.loss(self._actions.evaluate(own.policy, own.log_std, inputs), heads.values, inputs)
+        watched = self.watched()
+        return Terms(
+            tf.stack(
+                [tf.stop_gradient(terms[name]) if name in watched else terms[name] for name in self.coefficients()]
+            )
+        )

@@ -1,0 +1,74 @@
+"""Optimizers of groups: parts of one set of parameters that move at rates of their own, or not at every update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlcore.learning.critics import Group
+from rlcore.optim import CLIP_EPSILON, Adam
+from rlcore_tf.backend import tf
+from rlcore_tf.optimizers import Optimizer
+from rlcore_tf.parameters import FlatParameters
+
+
+class GroupedAdam(Optimizer):
+    """:class:`rlcore.optim.Adam` for each group; ``max_grad_norm`` bounds the norm of each group's gradients."""
+
+    def __init__(self, groups: Sequence[Group], parameters: FlatParameters, max_grad_norm: float | None) -> None:
+        """``groups`` are of all parameters, in their order."""
+        self._parameters, self._bound = parameters, max_grad_norm
+        self._names = [group.name for group in groups]
+        self._rules = [_adam(group) for group in groups]
+        self._parts = [
+            FlatParameters({name: parameters.shapes[name] for name in group.names}, parameters.device, parameters.dtype)
+            for group in groups
+        ]
+        self.groups = len(groups)
+        self.counts = [0] * len(groups)
+        self._memory = [{slot: part.zeros() for slot in ("mean", "square")} for part in self._parts]
+
+    def step(self, gradients: Any, rates: Any, steps: Any) -> None:
+        variable = self._parameters.variable
+        sizes = [part.size for part in self._parts]
+        values = tf.split(variable.read_value(), sizes)
+        found = [
+            self._step(i, *own, rates[i], steps[i])
+            for i, own in enumerate(zip(values, tf.split(gradients, sizes), strict=True))
+        ]
+        variable.assign(tf.concat(found, axis=0))
+
+    def _step(self, group: int, values: Any, gradients: Any, rate: Any, number: Any) -> Any:
+        """The values of a group after the step, which stay where its number is 0."""
+        return tf.cond(number > 0.0, lambda: self._moved(group, values, gradients, rate, number), lambda: values)
+
+    def _moved(self, group: int, values: Any, gradients: Any, rate: Any, number: Any) -> Any:
+        rule, memory, dtype = self._rules[group], self._memory[group], values.dtype
+        if self._bound is not None:
+            factor = self._bound / (tf.sqrt(tf.reduce_sum(gradients * gradients)) + CLIP_EPSILON)
+            gradients *= tf.minimum(factor, tf.ones_like(factor))
+        mean = memory["mean"].assign(rule.beta1 * memory["mean"] + (1.0 - rule.beta1) * gradients)
+        square = memory["square"].assign(rule.beta2 * memory["square"] + (1.0 - rule.beta2) * gradients * gradients)
+        of_mean, of_root = (1.0 - tf.pow(tf.constant(beta, tf.float64), number) for beta in (rule.beta1, rule.beta2))
+        root = tf.sqrt(square) / tf.cast(tf.sqrt(of_root), dtype) + rule.epsilon
+        return values - tf.cast(rate / of_mean, dtype) * mean / root
+
+    def get_state(self) -> dict[str, Any]:
+        """By group, as ``FlatOptimizer`` gives it."""
+        return {
+            name: {"step": count, **{slot: part.arrays(flat) for slot, flat in memory.items()}}
+            for name, count, part, memory in zip(self._names, self.counts, self._parts, self._memory, strict=True)
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self.counts = [int(state[name]["step"]) for name in self._names]
+        for name, part, memory in zip(self._names, self._parts, self._memory, strict=True):
+            for slot, flat in memory.items():
+                part.write(flat, state[name][slot])
+
+
+def _adam(group: Group) -> Adam:
+    """``TypeError`` where a group has another rule."""
+    if not isinstance(group.rule, Adam):
+        raise TypeError(f"no TensorFlow form of {type(group.rule).__name__} for a group of parameters")
+    return group.rule

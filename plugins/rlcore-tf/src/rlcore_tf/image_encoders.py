@@ -1,0 +1,72 @@
+"""The convolutional encoders of :mod:`rlcore.acting.convolutions`, computed by TensorFlow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.acting.convolutions import Convolution, ImageEncoder, NatureEncoder, Stage
+from rlcore.acting.images import Image
+from rlcore.acting.scaling import Scale
+from rlcore_tf.backend import tf
+from rlcore_tf.layers import Arithmetic
+
+
+class EncodedImage:
+    """An image on its way through an encoder."""
+
+    def __init__(
+        self, image: Image, encoder: ImageEncoder, scale: Scale | None, dtype: np.dtype[Any], arithmetic: Arithmetic
+    ) -> None:
+        """``dtype`` is what images are stored in."""
+        self.shape, self.dtype = image.shape, tf.as_dtype(dtype)
+        self._image = image
+        self._encoder = encoder
+        self._scale = scale
+        self._arithmetic = arithmetic
+
+    def read(self, leaf: str, array: NDArray[Any]) -> NDArray[Any]:
+        """``array``. ``ValueError`` where it is not ``[n, *shape]``."""
+        shape = self._image.shape
+        if array.shape[1:] != shape or array.ndim != len(shape) + 1:
+            raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
+        return array
+
+    def pixels(self, raw: Any) -> Any:
+        """Raw images ``[n, *shape]`` scaled, ``[n, height, width, channels]``."""
+        image, dtype = self._image, self._arithmetic.dtype
+        x = tf.cast(raw, dtype)
+        if self._scale is not None:
+            low, width = (tf.constant(array, dtype) for array in (self._scale.low, self._scale.width))
+            x = (x - low if self._scale.low.any() else x) / width
+        return tf.reshape(tf.transpose(x, image.axes), [-1, image.height, image.width, image.channels])
+
+    def __call__(self, weights: Mapping[str, Any], name: str, pixels: Any) -> Any:
+        """Features ``[n, outputs]``, in the order height, width, channels, by the weights whose names begin so."""
+        x = pixels
+        if isinstance(self._encoder, NatureEncoder):
+            for layer in self._encoder.convolutions:
+                x = tf.nn.relu(self._convolve(weights, name, layer, x))
+        else:
+            for stage in self._encoder.stages:
+                x = self._stage(weights, name, stage, x)
+            x = tf.nn.relu(x)
+        return tf.reshape(x, [-1, self._encoder.outputs])
+
+    def _stage(self, weights: Mapping[str, Any], name: str, stage: Stage, x: Any) -> Any:
+        x = self._convolve(weights, name, stage.convolution, x)
+        x = tf.nn.max_pool2d(x, 3, 2, [[0, 0], [1, 1], [1, 1], [0, 0]])
+        for first, second in stage.blocks:
+            inner = self._convolve(weights, name, first, tf.nn.relu(x))
+            x = x + self._convolve(weights, name, second, tf.nn.relu(inner))
+        return x
+
+    def _convolve(self, weights: Mapping[str, Any], name: str, layer: Convolution, x: Any) -> Any:
+        weight, bias = weights[f"{name}.{layer.name}.weight"], weights[f"{name}.{layer.name}.bias"]
+        own = self._arithmetic
+        side = [layer.padding, layer.padding]
+        product = tf.nn.conv2d(own.short(x), own.short(weight), layer.stride, [[0, 0], side, side, [0, 0]])
+        return own.full(product) + bias

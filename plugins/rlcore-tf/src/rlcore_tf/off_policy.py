@@ -1,0 +1,147 @@
+"""TFOffPolicyGraph: what the policy graphs share that learn values from replayed transitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.acting import ActionMask
+from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
+from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN, Draws, OffPolicyRules
+from rlcore.policy_graph import LearnOutput, Pinned, Weights, check_weights
+from rlcore_tf.backend import tf
+from rlcore_tf.base import TFGraph
+from rlcore_tf.body import TFBody
+from rlcore_tf.columns import Minibatch, Specs, column
+from rlcore_tf.packed import PackedSelection
+from rlcore_tf.selection import Samples, Selection
+from rlcore_tf.targets import Targets
+from rlcore_tf.updates import Drawn, Settings
+
+
+class TFOffPolicyGraph(TFGraph, OffPolicyRules):
+    """Learns values from transitions with the help of targets; rules of :mod:`rlcore.learning` say how."""
+
+    _targets: Targets
+
+    def _begin_with_targets(
+        self, shapes: Mapping[str, tuple[int, ...]], followed: Sequence[str], selection: Selection, weights: Weights
+    ) -> None:
+        """Makes the parameters, and targets of those ``followed``, and has all of them start from ``weights``."""
+        self._begin(shapes, selection)
+        self._targets = Targets(self._parameters, followed, self._traced)
+        if self.config.tau is not None:
+            self._pull = self._targets.pull
+        self._load(weights)
+        self._targets.follow()
+
+    # -- samples
+
+    def _transition_selection(self, body: TFBody, actions: Any, masked: int) -> PackedSelection:
+        """Of rows with their successors; ``actions`` is the column of actions, ``masked`` how many options a mask is
+        for, 0 without one."""
+        dtype = self._arithmetic.dtype
+        specs: Specs = {name: column((), dtype) for name in (REWARDS, DISCOUNTS, WEIGHTS)}
+        specs |= {ACTIONS: actions, **body.specs(), **body.specs(NEXT)}
+        if masked:
+            specs |= dict.fromkeys((OWN_FORBIDDEN, NEXT_FORBIDDEN), column((masked,), tf.bool))
+        return PackedSelection(specs, dtype)
+
+    def _transitions(self, batch: SampleBatch, body: TFBody, mask: ActionMask | None = None) -> Pinned[Samples]:
+        """Rows with their successors, on every device; summed over one step each where they have not been yet."""
+        assert isinstance(self._selection, PackedSelection)
+        columns = self._transition_columns(batch, body.columns, mask)
+        if WEIGHTS not in columns:
+            columns[WEIGHTS] = np.ones(len(batch), np.float32)
+        return Pinned(self._selection.pin(columns, self._devices), len(batch))
+
+    def learn_minibatches(self, batch: SampleBatch, minibatches: int) -> Iterator[LearnOutput]:
+        """In one go where there is one device."""
+        if minibatches == 1 or len(self._devices) > 1:
+            yield from super().learn_minibatches(batch, minibatches)
+            return
+        # What rows need drawn is drawn for each minibatch alone.
+        pinned = Pinned(self.pin(batch).held, len(batch) // minibatches)
+        waiting = list(np.arange(len(batch)).reshape(minibatches, -1))
+        while waiting:
+            outputs = self._learn_in_one_go(pinned, waiting[: self.updates_at_once])
+            waiting = waiting[len(outputs) :]
+            yield from outputs
+
+    def _draw_specs(self) -> tuple[Specs, Specs]:
+        shared, by_row = self._drawn(1, 0) if self._random else ({}, {})
+        dtype = self._arithmetic.dtype
+        return (
+            {name: column(array.shape[1:], dtype) for name, array in by_row.items()},
+            {name: tf.TensorSpec(array.shape, dtype) for name, array in shared.items()},
+        )
+
+    def _drawn_for(self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]) -> Drawn | None:
+        if not self._random:
+            return None
+        together: list[tuple[Draws, Draws]] = []
+        for later, units in enumerate(minibatches):
+            alike, drawn = self._drawn(pinned.rows, self._updates_made + later)
+            together.append((alike, {name: array[units % pinned.rows] for name, array in drawn.items()}))
+        dtype = self._arithmetic.dtype
+        shared = {
+            name: tf.constant(np.stack([own[name] for own, _ in together]), dtype) for name in together[0][0]
+        }
+        return Drawn(self._drawn_by_device(pinned, minibatches, [drawn for _, drawn in together]), shared)
+
+    def _drawn_by_device(
+        self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]], drawn: Sequence[Draws]
+    ) -> list[Minibatch]:
+        """The draws of each minibatch, its rows one device after the other."""
+        found, dtype = [], self._arithmetic.dtype
+        sizes = [[len(own) for own in pinned.held.shares.chosen(units)] for units in minibatches]
+        for i in range(len(self._devices)):
+            parts = [slice(sum(own[:i]), sum(own[: i + 1])) for own in sizes]
+            found.append(
+                {
+                    name: tf.constant(np.concatenate([d[name][p] for d, p in zip(drawn, parts, strict=True)]), dtype)
+                    for name in drawn[0]
+                }
+            )
+        return found
+
+    # -- updates
+
+    def _settings(self, later: int = 0) -> Settings:
+        first = not later
+        pull = self._targets.take_waiting() if first else self.config.tau if self._clock.moves_after(later) else 0.0
+        return super()._settings(later)._replace(pull=pull)
+
+    def _learn_in_one_go(
+        self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]
+    ) -> list[LearnOutput]:
+        moves = [self._clock.moves_after(i) for i in range(1, len(minibatches))]
+        outputs = super()._learn_in_one_go(pinned, minibatches)
+        self._targets.made_ahead(sum(moves[: len(outputs) - 1]))
+        return outputs
+
+    def _count(self, updates: int) -> None:
+        self._updates_made += updates
+
+    # -- weights, state
+
+    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
+        if names is None:
+            return {**super().get_weights(), **self._targets.arrays()}
+        own = super().get_weights(names - self._targets.shapes.keys())
+        chosen = sorted(names & self._targets.shapes.keys())
+        return {**own, **self._targets.arrays(chosen)} if chosen else own
+
+    def set_weights(self, weights: Weights) -> None:
+        followers = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in self._targets.shapes.items()}
+        check_weights({**self._shapes, **followers}, weights)
+        self._targets.settle()
+        self._load({name: array for name, array in weights.items() if name in self._shapes})
+        self._targets.write({name: array for name, array in weights.items() if name in followers})
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._targets.forget()
+        super().set_state(state)

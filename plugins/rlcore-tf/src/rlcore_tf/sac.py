@@ -1,0 +1,71 @@
+"""Soft actor-critic with two critics and a temperature that is learnt (Haarnoja et al. 2018b)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rlcore.batch import SampleBatch
+from rlcore.learning.sac import LOG_ALPHA, SACConfig, SACRules
+from rlcore.model import BatchedModel
+from rlcore.policy_graph import GraphConfig, Pinned
+from rlcore_tf.backend import tf
+from rlcore_tf.columns import Minibatch, column
+from rlcore_tf.off_policy_actor_critic import TFOffPolicyActorCritic
+from rlcore_tf.selection import Samples
+from rlcore_tf.soft_losses import CategoricalLoss, GaussianLoss, SoftLoss
+from rlcore_tf.updates import Terms
+
+
+class SAC(SACRules, TFOffPolicyActorCritic):
+    """``tf.sac``, for actions in a bounded Box and for Discrete ones.
+
+    Statistics: ``q_loss policy_loss temperature_loss q_mean entropy temperature loss grad_norm``. All gradients of an
+    update are taken at the same weights. The temporal difference of a row is the mean over the critics of its absolute
+    value.
+    """
+
+    config: SACConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        actions = column((self._size,), self._arithmetic.dtype) if self._size else column((), tf.int64)
+        masked = 0 if self._choice.mask is None else self._architecture.policy_outputs
+        self._begin_networks(rng, actions, masked, follow_policy=False)
+        self._loss: SoftLoss = GaussianLoss(self._networks) if self._size else CategoricalLoss(self._networks)
+
+    # -- learning
+
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
+        """Copies of the transitions on every device."""
+        return self._transitions(batch, self._networks.body, self._choice.mask)
+
+    def totals(self, weights: Mapping[str, Any], inputs: Minibatch) -> Terms:
+        fixed, dtype = self.config.temperature, self._arithmetic.dtype
+        frozen = self._frozen(weights)
+        alpha = tf.exp(frozen[LOG_ALPHA]) if fixed is None else tf.constant(fixed, dtype)
+        soft = self._loss(weights, frozen, self._targets.named(), alpha, inputs)
+        found = self._critic_terms(soft.values, soft.successors, inputs)
+        entropy, rows = tf.stop_gradient(tf.reduce_sum(soft.entropy)), tf.cast(tf.shape(soft.entropy)[0], dtype)
+        excess = entropy - rows * self._target_entropy
+        terms = [
+            found.loss,
+            tf.reduce_sum(soft.policy),
+            weights[LOG_ALPHA] * excess if fixed is None else tf.zeros((), dtype),
+            found.mean,
+            entropy,
+            alpha * rows,
+        ]
+        return Terms(tf.stack(terms), found.errors)

@@ -1,0 +1,93 @@
+"""CriticsRules: a policy and critics, in groups of weights that move at rates of their own, or not at every update."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.acting.critic_architecture import CriticArchitecture
+from rlcore.columns import Columns
+from rlcore.errors import ConfigError, OptimizerError
+from rlcore.learning.off_policy import OffPolicyRules
+from rlcore.optim import Adam, UpdateRule
+from rlcore.policy_graph import Weights
+from rlcore.schedule import Schedule, value_at
+
+
+@dataclass(frozen=True)
+class Group:
+    """The weights ``names``, which follow each other, are moved by ``rule`` at ``learning_rate`` (a schedule of
+    environment steps) in place of its own, at every ``delay``-th update."""
+
+    name: str
+    names: tuple[str, ...]
+    rule: UpdateRule
+    learning_rate: float | Sequence[Sequence[float]]
+    delay: int = 1
+
+    def due(self, updates: int) -> bool:
+        """Whether it moves at the update after so many."""
+        return (updates + 1) % self.delay == 0
+
+    def rate(self, env_steps: int) -> float:
+        """The learning rate after so many environment steps."""
+        return value_at(self.learning_rate, env_steps)
+
+
+class CriticsRules(OffPolicyRules):
+    """Subclasses make ``_architecture`` and say which weights are groups; each group's gradients are clipped alone."""
+
+    _architecture: CriticArchitecture
+
+    @abstractmethod
+    def groups(self) -> list[Group]:
+        """Of all weights that are trained, in their order."""
+
+    @abstractmethod
+    def _policy_outputs(self, obs: Columns) -> NDArray[np.float32]:
+        """Those of the policy's last layer for observations ``[n, ...]``, ``[n, outputs]``."""
+
+    def _further_weights(self) -> Weights:
+        """Weights to start from of what is no network, which follow those of the networks."""
+        return {}
+
+    def _refuse_precision(self) -> None:
+        if self.config.model.precision == "bfloat16":
+            raise ConfigError("model.precision: bfloat16: this policy graph has no such option")
+
+    def _acts_in_numpy(self) -> bool:
+        return not self._architecture.encoders and self.config.model.precision == "float32"
+
+    def _network_groups(self, delay: int = 1) -> list[Group]:
+        own, architecture = self.config, self._architecture
+        rate = own.learning_rate if own.policy_learning_rate is None else own.policy_learning_rate
+        critics = [name for critic in architecture.critic_names for name in architecture.critic_shapes(critic)]
+        return [
+            self._group("policy", architecture.policy_shapes(), rate, delay),
+            self._group("critics", critics, own.learning_rate),
+        ]
+
+    def _group(
+        self, name: str, names: Sequence[str] | Mapping[str, object], learning_rate: Schedule, delay: int = 1
+    ) -> Group:
+        return Group(name, tuple(names), Adam(0.0, epsilon=self.config.adam_epsilon), learning_rate, delay)
+
+    def update_rule(self) -> UpdateRule:
+        """``OptimizerError`` where groups of parameters move apart from each other."""
+        groups, own = self.groups(), self.config
+        apart = {repr((group.learning_rate, group.delay)) for group in groups} != {repr((own.learning_rate, 1))}
+        if apart or own.max_grad_norm is not None:
+            raise OptimizerError(
+                f"{type(self).__name__} moves {', '.join(group.name for group in groups)} apart from each other, by "
+                "learning rate, delay or max_grad_norm: no one update rule says how"
+            )
+        return Adam(self._learning_rate, epsilon=own.adam_epsilon)
+
+    @property
+    def acting(self) -> frozenset[str]:
+        """The policy's."""
+        return frozenset(self._architecture.policy_shapes())

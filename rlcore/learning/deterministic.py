@@ -1,0 +1,169 @@
+"""Deterministic policy gradients: DDPG (Lillicrap et al. 2016) and TD3 (Fujimoto et al. 2018)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
+
+from rlcore.acting.deterministic import DeterministicActor, DeterministicChoice, DeterministicConfig, architecture_of
+from rlcore.acting.states import check_state
+from rlcore.batch import SampleBatch
+from rlcore.columns import Array, Columns, length
+from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.critics import CriticsRules, Group
+from rlcore.learning.off_policy import CriticsConfig, Draws
+from rlcore.model import BatchedModel
+from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, Progress, State
+
+#: Noise on the targets' actions, ``[n, k]``.
+NOISE = "noise"
+
+
+class DDPGConfig(DeterministicConfig, CriticsConfig):
+    """``policy_delay`` is the number of updates of the critics for one of the policy and the targets. Noise of standard
+    deviation ``target_noise``, clipped to ``target_noise_clip``, is added to the actions by which targets are formed,
+    in parts of half the width of the bounds."""
+
+    policy_delay: PositiveInt = 1
+    target_noise: NonNegativeFloat = 0.0
+    target_noise_clip: PositiveFloat = 0.5
+
+
+class DDPGRules(CriticsRules):
+    """Terms: ``q_loss policy_loss q_mean``.
+
+    All gradients of an update are taken at the same weights. The temporal difference of a row is the mean over the
+    critics of its absolute value.
+    """
+
+    Config: ClassVar[type[GraphConfig]] = DDPGConfig
+    exploration_utility = "set_noise"
+    config: DDPGConfig
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        """Raises ``SpaceError`` for spaces that it cannot see, and for actions that are not in a bounded Box,
+        ``ConfigError`` for a model that does not fit them, ``UserError`` for a device that is not there."""
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        self._choice = DeterministicChoice(observation_space, action_space, self.config)
+        self.lookahead = self._choice.lookahead
+        self._random = bool(self.config.target_noise)
+        self._architecture = architecture_of(observation_space, self._choice.scale, self.config)
+
+    @abstractmethod
+    def _values(self, obs: Columns, actions: Array | None) -> NDArray[np.float32]:
+        """The lowest of the critics' values ``[n]`` of observations and actions ``[n, ...]``, None for the policy's."""
+
+    @property
+    def _target_delay(self) -> int:
+        return self.config.policy_delay
+
+    def groups(self) -> list[Group]:
+        return self._network_groups(self.config.policy_delay)
+
+    # -- learning
+
+    def _read_actions(self, actions: Columns) -> NDArray[np.float32]:
+        assert not isinstance(actions, dict)
+        return self._choice.scale.to_unit(actions)
+
+    def _draws(self, rng: np.random.Generator, rows: int) -> Draws:
+        own = self.config
+        if not self._random:
+            return {}
+        noise = rng.standard_normal((rows, self._choice.scale.size), np.float32)
+        noise *= np.float32(own.target_noise)
+        return {NOISE: np.clip(noise, -own.target_noise_clip, own.target_noise_clip, out=noise)}
+
+    def coefficients(self) -> dict[str, Coefficient]:
+        return self._coefficients_after(self._updates_made)
+
+    def _coefficients_after(self, updates: int) -> dict[str, Coefficient]:
+        """Of the update after so many: the policy's loss counts where the policy moves."""
+        moves = (updates + 1) % self.config.policy_delay == 0
+        return {
+            "q_loss": Coefficient(1.0),
+            "policy_loss": Coefficient(1.0 if moves else 0.0),
+            "q_mean": Coefficient(),
+        }
+
+    def watched(self) -> frozenset[str]:
+        return frozenset({"q_mean"})
+
+    # -- acting
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for ``[n, ...]`` observations, within the bounds; without ``explore`` without noise."""
+        check_state(state, self._choice.draws.state_parts, length(obs))
+        return self._choice.choose(self._policy_outputs(obs), state, rows, explore, rng)
+
+    def initial_state(self, n: int) -> State:
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""
+        return self._choice.finish(batch, self._values)
+
+    @property
+    def acting(self) -> frozenset[str]:
+        """The policy's, and the critics' where whoever samples makes priorities."""
+        return frozenset(self._architecture.shapes()) if self.config.initial_priorities else super().acting
+
+    def actor(self) -> Actor | None:
+        """The same policy in numpy; None for convolutions and other precisions, which the framework has to compute."""
+        if not self._acts_in_numpy():
+            return None
+        own = DeterministicActor(
+            self.observation_space, self.action_space, self.config.acting_part(), self.get_weights(self.acting)
+        )
+        own.set_state({"weights": own.get_weights(), "noise": self._choice.noise.get_state()})
+        return own
+
+    # -- schedules, state
+
+    def on_progress(self, progress: Progress) -> None:
+        super().on_progress(progress)
+        self._choice.noise.advance(progress.env_steps)
+
+    def utilities(self) -> Mapping[str, Callable[..., Any]]:
+        """``update_target()``, ``noise()``, ``set_noise(number or array by slot, or None)``."""
+        return {**super().utilities(), **self._choice.utilities()}
+
+    def get_state(self) -> dict[str, Any]:
+        """Also ``noise``."""
+        return {**super().get_state(), "noise": self._choice.noise.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._choice.noise.set_state(state["noise"])
+
+
+class TD3Config(DDPGConfig):
+    """As DDPG's, with what TD3 adds turned on."""
+
+    critics: int = Field(2, ge=1, le=2)
+    policy_delay: PositiveInt = 2
+    target_noise: NonNegativeFloat = 0.2

@@ -1,0 +1,88 @@
+"""DrawnGraph: a policy graph whose actions are drawn from a distribution and learnt from as they were drawn."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from pydantic import FiniteFloat
+
+from rlcore.acting.actor import ActorCriticActor, Postprocess
+from rlcore.acting.architecture import Architecture
+from rlcore.batch import SampleBatch
+from rlcore.learning.graph import LearningConfig, LearningGraph
+from rlcore.policy_graph import Actor, GraphConfig, OtherAgents
+
+
+class DrawnConfig(LearningConfig):
+    """What every policy graph of this kind has to set.
+
+    ``squash`` acts in a bounded Box through tanh; without it a Gaussian is clipped to the bounds on the way to the
+    environment. ``initial_log_std`` is where a Gaussian's log standard deviations start.
+    """
+
+    squash: bool = False
+    initial_log_std: FiniteFloat = 0.0
+
+
+class DrawnGraph(LearningGraph):
+    """Says what samples are made into before they are learnt from, and how to act on them without a framework.
+
+    A framework's base class gives ``with_values`` and says what its model computes while it acts.
+    """
+
+    Config: ClassVar[type[GraphConfig]] = DrawnConfig
+    has_value: ClassVar[bool] = True
+    #: Whether the loss reads rows in time order, so that minibatches are made of pieces, whatever the model is.
+    in_time_order: ClassVar[bool] = False
+    #: Whether the model has a recurrent state, and whether it computes the values while it acts.
+    recurrent: bool
+    values_while_acting: bool
+    config: DrawnConfig
+
+    @abstractmethod
+    def rho(self) -> Postprocess | None:
+        """What makes advantages and targets of a batch with values; picklable without a framework. None where samples
+        are to stay as they are, without values."""
+
+    @abstractmethod
+    def loss_columns(self) -> tuple[str, ...]:
+        """The row columns that the loss reads."""
+
+    @abstractmethod
+    def with_values(self, batch: SampleBatch) -> SampleBatch:
+        """``batch`` with row ``vf_preds``, unless acting has added it, and cut ``last_value``."""
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho, where there is
+        one."""
+        rho = self.rho()
+        if rho is None:
+            return batch
+        return rho(self.with_values(batch) if self.has_value else batch)
+
+    def actor(self) -> Actor | None:
+        """The same policy in numpy; None for a custom model, convolutions and other precisions, which the framework has
+        to compute."""
+        own = self.config
+        if not self._acts_in_numpy():
+            return None
+        return ActorCriticActor(
+            self.observation_space,
+            self.action_space,
+            own.model,
+            self.get_weights(),
+            squash=own.squash,
+            value=self._acts_with_values(),
+            rho=self.rho(),
+        )
+
+    def _acts_in_numpy(self) -> bool:
+        own = self.config
+        if own.model.custom is not None or own.model.precision != "float32":
+            return False
+        return not Architecture.of(self.observation_space, self.action_space, own.model, squash=own.squash).encoders
+
+    def _acts_with_values(self) -> bool:
+        """Whether evaluators need the values' network."""
+        return self.has_value

@@ -1,0 +1,149 @@
+"""OffPolicyRules: what the policy graphs share that learn values from replayed transitions, whatever the framework."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from rlcore.acting.masks import ActionMask
+from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
+from rlcore.columns import Columns
+from rlcore.learning.graph import LearningConfig, LearningGraph
+from rlcore.learning.targets import Followers, TargetClock
+from rlcore.model import BatchedModel
+from rlcore.policy_graph import GraphConfig, Progress
+from rlcore.returns import n_step, next_obs
+from rlcore.schedule import NonNegativeSchedule
+
+#: What the columns of successors' observations begin with.
+NEXT = "next_"
+#: The options that a successor's action mask forbids, bool ``[n, actions]``; those of the row's own observation.
+NEXT_FORBIDDEN, OWN_FORBIDDEN = "next_forbidden", "forbidden"
+
+#: Draws by name, float32.
+Draws = dict[str, NDArray[np.float32]]
+#: ``(obs, prefix) -> {column: [n, ...]}``: what networks read of observations, in columns whose names begin so.
+Read = Callable[[Columns, str], dict[str, NDArray[Any]]]
+
+
+class OffPolicyConfig(LearningConfig):
+    """What every policy graph of this kind has to set.
+
+    Targets become equal to what they follow every ``target_update_every`` environment steps; where ``tau`` is given
+    they move by that part of the way at every update instead. ``n_step`` rewards are summed before the value of a
+    later state counts. Temporal differences above ``huber_delta`` count linearly, null squares them all.
+    """
+
+    max_grad_norm: PositiveFloat | None = None
+    n_step: PositiveInt = 1
+    huber_delta: PositiveFloat | None = None
+    target_update_every: PositiveInt = 500
+    tau: float | None = Field(None, gt=0.0, le=1.0)
+    adam_epsilon: PositiveFloat = 1e-8
+
+
+class CriticsConfig(OffPolicyConfig):
+    """Of a policy with critics: ``learning_rate`` is the critics', and the policy's where ``policy_learning_rate`` is
+    left out."""
+
+    learning_rate: NonNegativeSchedule = 1e-3
+    policy_learning_rate: NonNegativeSchedule | None = None
+    tau: float | None = Field(0.005, gt=0.0, le=1.0)
+
+
+class OffPolicyRules(LearningGraph):
+    """Learns values from transitions with the help of targets.
+
+    Draws that the loss needs are a function of how many updates were made, so that learning from the same minibatch at
+    the same point gives the same; in the state there is a key for them and that number.
+    """
+
+    config: Any  # an OffPolicyConfig, and more
+    #: Whether the loss needs anything drawn.
+    _random = True
+    #: Copies of weights that the framework's base class makes.
+    _targets: Followers
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        config: GraphConfig,
+        *,
+        rng: np.random.Generator,
+        devices: Sequence[str] = ("cpu",),
+        model: BatchedModel | None = None,
+    ) -> None:
+        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        self._updates_made = 0
+        self._key = int(rng.integers(2**63))
+        self._clock = TargetClock(self.config.target_update_every, self.config.tau, self._target_delay)
+
+    @property
+    def _target_delay(self) -> int:
+        """Of how many updates one moves the targets."""
+        return 1
+
+    # -- samples
+
+    def _draws(self, rng: np.random.Generator, rows: int) -> Draws:
+        """What the loss needs drawn for each of so many pinned rows, ``{column: [rows, ...]}``."""
+        return {}
+
+    def _shared_draws(self, rng: np.random.Generator) -> Draws:
+        """What it needs drawn once for all rows."""
+        return {}
+
+    def _drawn(self, rows: int, update: int) -> tuple[Draws, Draws]:
+        """What is drawn for the update after so many: once for all rows, and for each of so many pinned rows."""
+        rng = np.random.Generator(np.random.Philox(key=self._key, counter=[0, 0, 0, update]))
+        return self._shared_draws(rng), self._draws(rng, rows)
+
+    @abstractmethod
+    def _read_actions(self, actions: Columns) -> NDArray[Any]:
+        """Actions as the loss reads them, ``[n, ...]``."""
+
+    def _transition_columns(self, batch: SampleBatch, read: Read, mask: ActionMask | None) -> dict[str, NDArray[Any]]:
+        """Rows with their successors; summed over one step each where they have not been yet."""
+        batch = batch if DISCOUNTS in batch else n_step(batch, self.config.n_step, self.config.gamma)
+        successors = batch.last_obs if batch.pieces == len(batch) else next_obs(batch)
+        names = [name for name in (REWARDS, DISCOUNTS, WEIGHTS) if name in batch]
+        columns: dict[str, NDArray[Any]] = {name: np.asarray(batch[name], np.float32) for name in names}
+        columns |= {ACTIONS: self._read_actions(batch.actions)}
+        columns |= read(batch.obs, "") | read(successors, NEXT)
+        if mask is not None:
+            columns |= {OWN_FORBIDDEN: ~mask.read(batch.obs), NEXT_FORBIDDEN: ~mask.read(successors)}
+        return columns
+
+    # -- targets
+
+    def on_progress(self, progress: Progress) -> None:
+        """Schedules and hard updates of the targets go by the environment steps, soft ones by the updates."""
+        super().on_progress(progress)
+        self._clock.advance(progress, self._targets)
+
+    def update_target(self) -> None:
+        """Makes the targets equal to what they follow."""
+        self._targets.follow()
+
+    def utilities(self) -> Mapping[str, Callable[..., Any]]:
+        """``update_target()``, and what has to do with exploring."""
+        return {"update_target": self.update_target}
+
+    # -- state
+
+    def get_state(self) -> dict[str, Any]:
+        """Also ``updates`` that were made, the ``key`` of what is drawn for them, and the targets' ``clock``."""
+        own = {"updates": self._updates_made, "key": self._key, "clock": self._clock.get_state()}
+        return {**super().get_state(), **own}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self._updates_made, self._key = int(state["updates"]), int(state["key"])
+        self._clock.set_state(state["clock"])
