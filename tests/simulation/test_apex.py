@@ -161,7 +161,8 @@ def test_whoever_is_lost_is_replaced_and_training_goes_on(worker: str, method: s
     # The learner goes on from what was kept of it: not more than so many updates are lost.
     if worker == "learner":
         learnt = sum(result.updates for result in results)
-        assert learnt - (5 + QUEUE + 2) <= learner_updates(one) <= learnt
+        # What is under way comes before the answer.
+        assert learnt - (5 + QUEUE + 2) <= learner_updates(one) <= learnt + QUEUE
     assert one.runtime.now() < 10 * STARTING_S
 
 
