@@ -1,4 +1,4 @@
-"""Batched environments for rlcore: array simulators of our own."""
+"""Batched environments for rlcore: array simulators of our own, and EnvPool."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from rlcore_batched.envpool_provider import EnvPoolProvider
     from rlcore_batched.provider import BatchedProvider
     from rlcore_batched.simulator import Outcome, Simulator, SimulatorSettings, State
     from rlcore_batched.simulator_env import SimulatorEnv
 
 __all__ = [
     "BatchedProvider",
+    "EnvPoolProvider",
     "Outcome",
     "Simulator",
     "SimulatorEnv",
@@ -21,6 +23,7 @@ __all__ = [
 
 _MODULES = {
     "BatchedProvider": "provider",
+    "EnvPoolProvider": "envpool_provider",
     "Outcome": "simulator",
     "Simulator": "simulator",
     "SimulatorEnv": "simulator_env",

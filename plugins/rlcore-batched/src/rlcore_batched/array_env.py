@@ -8,12 +8,12 @@ from enum import Enum, auto
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
 from rlcore.errors import CheckpointError
+from rlcore_batched.actions import checked_actions
 from rlcore_batched.noise import seed_bits
 
 
@@ -98,40 +98,13 @@ class ArrayEnv(BatchedEnv):
         if actions.keys() != {DEFAULT_GROUP}:
             raise ValueError(f"{self.name}: actions for {list(actions)}; there is one group, '{DEFAULT_GROUP}'")
         slots, chosen = actions[DEFAULT_GROUP]
-        checked = self._checked(chosen, len(slots))
+        space = self.groups[DEFAULT_GROUP][1]
+        checked = checked_actions(chosen, len(slots), len(self._waiting), space, self.name)
         if slots is not self._waiting and not np.array_equal(slots, self._waiting):
             checked = checked[self._order(np.asarray(slots))]
         self._check(checked)
         self._sent = checked
         self._phase = Phase.STEP
-
-    def _checked(self, actions: Columns, count: int) -> NDArray[Any]:
-        """A copy in the type of the action space."""
-        space = self.groups[DEFAULT_GROUP][1]
-        expected = len(self._waiting)
-        if count != expected:
-            raise ValueError(f"{self.name}: actions for {count} rows, but {expected} wait for one")
-        if isinstance(actions, dict):
-            raise ValueError(f"{self.name}: actions have the parts {', '.join(actions)}, and are one array here")
-        array, shape = np.asarray(actions), (expected, *(space.shape or ()))
-        if array.shape != shape:
-            raise ValueError(f"{self.name}: actions of shape {array.shape}, expected {shape} for {space}")
-        if isinstance(space, Discrete):
-            if array.dtype.kind not in "iu":
-                raise ValueError(f"{self.name}: actions of type {array.dtype}, expected integers for {space}")
-            # Negative numbers are the largest ones without a sign.
-            array = array.astype(np.int64)
-            if np.maximum.reduce(array.view(np.uint64)) >= space.n:
-                wrong = array[(array < 0) | (array >= space.n)][0]
-                raise ValueError(f"{self.name}: action {wrong} is none of {space}")
-            return array
-        assert isinstance(space, Box)
-        if array.dtype.kind not in "iuf":
-            raise ValueError(f"{self.name}: actions of type {array.dtype}, expected numbers for {space}")
-        array = array.astype(space.dtype)
-        if not np.logical_and.reduce(np.isfinite(array), axis=None):
-            raise ValueError(f"{self.name}: an action is not finite")
-        return array
 
     def _order(self, slots: NDArray[Any]) -> NDArray[np.int64]:
         """How actions for ``slots``, in another order, are put into the order of the rows."""
