@@ -115,7 +115,9 @@ class EnvPoolEnv(BatchedEnv):
         self._receiving = None
         return received
 
-    def _rows(self, seen: Any, reward: Array, terminated: Array, truncated: Array, info: Mapping[str, Any]) -> StepBatch:
+    def _rows(
+        self, seen: Any, reward: Array, terminated: Array, truncated: Array, info: Mapping[str, Any]
+    ) -> StepBatch:
         slots = np.asarray(info["env_id"], np.int64)
         obs = _flat(seen)
         stepped = self._running[slots]
@@ -187,7 +189,9 @@ class ReadyEnvPool(EnvPoolEnv):
         super().reset(seed)
         self._over = np.zeros(0, np.int64)
 
-    def _rows(self, seen: Any, reward: Array, terminated: Array, truncated: Array, info: Mapping[str, Any]) -> StepBatch:
+    def _rows(
+        self, seen: Any, reward: Array, terminated: Array, truncated: Array, info: Mapping[str, Any]
+    ) -> StepBatch:
         step = super()._rows(seen, reward, terminated, truncated, info)
         self._over = np.append(self._over, step.slot[step.episode_over])
         return step

@@ -37,8 +37,8 @@ class EnvPoolProvider(EnvProvider):
     """``envpool:ID`` for each id of ``envpool.list_all_envs()``. Further settings are keywords of ``envpool.make``."""
 
     def make(self, env_id: str, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:
-        """Raises ``UnknownPluginError`` for another id, and where EnvPool is not installed, ``ConfigError`` for settings
-        that do not fit, ``SpaceError`` for environments of several agents."""
+        """Raises ``UnknownPluginError`` for another id, and where EnvPool is not installed, ``ConfigError`` for
+        settings that do not fit, ``SpaceError`` for environments of several agents."""
         name = f"envpool:{env_id}"
         if importlib.util.find_spec("envpool") is None:
             raise UnknownPluginError(f"'{name}': EnvPool is not installed: pip install rlcore-batched[envpool]")
@@ -54,7 +54,8 @@ class EnvPoolProvider(EnvProvider):
         batch = num_envs if own.batch_size is None else own.batch_size
 
         def pool(seeds: Sequence[int]) -> Any:
-            return _made(envpool, env_id, keywords, num_envs=num_envs, batch_size=batch, num_threads=threads, seed=seeds)
+            sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
+            return _made(envpool, env_id, keywords, **sizes, seed=seeds)
 
         if own.batch_size is None:
             return LockstepEnvPool(pool, spaces, num_envs, name)
