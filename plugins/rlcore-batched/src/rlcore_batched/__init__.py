@@ -1,4 +1,4 @@
-"""Batched environments for rlcore: array simulators of our own, and EnvPool."""
+"""Batched environments for rlcore: array simulators of our own, EnvPool, and simulators in other processes."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_batched.envpool_provider import EnvPoolProvider
+    from rlcore_batched.external_provider import ExternalProvider
     from rlcore_batched.provider import BatchedProvider
     from rlcore_batched.simulator import Outcome, Simulator, SimulatorSettings, State
     from rlcore_batched.simulator_env import SimulatorEnv
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "BatchedProvider",
     "EnvPoolProvider",
+    "ExternalProvider",
     "Outcome",
     "Simulator",
     "SimulatorEnv",
@@ -24,6 +26,7 @@ __all__ = [
 _MODULES = {
     "BatchedProvider": "provider",
     "EnvPoolProvider": "envpool_provider",
+    "ExternalProvider": "external_provider",
     "Outcome": "simulator",
     "Simulator": "simulator",
     "SimulatorEnv": "simulator_env",
