@@ -290,6 +290,13 @@ def test_spaces_may_be_those_of_another_environment() -> None:
     assert env.groups == build_env("batched:cartpole", 1, {}).groups
 
 
+def test_simulators_are_told_that_the_trainer_has_ended() -> None:
+    with listening() as env, Client(env.address, "secret") as client:
+        env.close()
+        with pytest.raises(ConnectionError, match="the trainer has ended"):
+            client.action([1.0])
+
+
 def test_the_client_checks_what_it_is_given() -> None:
     with listening() as env, Client(env.address, "secret") as client:
         with pytest.raises(ValueError, match=r"expected float32 of shape \(1,\)"):

@@ -79,7 +79,8 @@ def test_an_external_simulator_trains_ppo_and_may_be_killed(tmp_path: Path) -> N
         result = trained(
             f"external:{address}",
             env_settings={"spaces_of": "CartPole-v1", "token": "secret"},
-            evaluators={"envs": 1},
+            policy={"learning_rate": 1e-3, "gamma": 0.98, "gae_lambda": 0.9},
+            evaluators={"envs": 1, "fragment": 512},
             stop={"episode_return_mean": 300, "env_steps": 200_000},
         )
     finally:

@@ -156,6 +156,7 @@ class ExternalServer:
         self._waker.send(b"x")
         self._thread.join()
         for connection in [*self._taken.values(), *self._greeters]:
+            self._send(connection, message(REFUSED, b"the trainer has ended"))
             connection.socket.close()
         for own in (self._listener, self._waker, self._woken):
             own.close()

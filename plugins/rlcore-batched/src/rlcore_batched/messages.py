@@ -7,7 +7,7 @@ kind      from               body
 ========= ================== =====================================================================================
 HELLO     the simulator      the protocol's version (1 byte), then the token (UTF-8)
 WELCOME   the server         JSON: shape and type of observations and of actions
-REFUSED   the server         why (UTF-8); the connection ends
+REFUSED   the server         why (UTF-8), at any time; the connection ends
 ACT       the simulator      the reward since the last ACT (float32), then the observation: an action is asked for
 ACTION    the server         the action
 END       the simulator      reward, a byte (0 terminated, 1 truncated), then the last observation of the episode
