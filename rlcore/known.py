@@ -27,6 +27,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         },
         "rlcore-tf": {"policy_graph": ("tf.pg",)},
         "rlcore-gym": {"env": ("gym",)},
+        "rlcore-batched": {"env": ("batched", "envpool", "external")},
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
         "rlcore-replay": {"optimizer": ("replay",), "algorithm": ("dqn", "rainbow", "ddpg", "td3", "sac")},
         "rlcore-apex": {"optimizer": ("apex",), "algorithm": ("apex_dqn", "apex_ddpg")},
