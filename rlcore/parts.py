@@ -19,7 +19,7 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.graph_spec import GraphSpec
 from rlcore.hooks import Hooks
 from rlcore.policy_graph import Actor
-from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spaces_by_policy
+from rlcore.policy_mapping import PolicyOf, check_agents, load_policy_of, policy_function, spaces_by_policy
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
@@ -74,6 +74,7 @@ def _build_around(
     starts: Mapping[str, Start],
 ) -> Parts:
     config, ids, trainings = run.config, tuple(run.policies), _trainings(run)
+    check_agents(env, policy_of)
     spaces, model = spaces_by_policy(env, policy_function(policy_of, ids), ids), env.model()
     specs = {
         policy_id: GraphSpec(

@@ -8,6 +8,7 @@ from typing import Any
 from rlcore import registry
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.errors import ConfigError, UserError
+from rlcore.lookup_errors import did_you_mean
 
 #: From an agent's id to its policy's.
 PolicyOf = Callable[[Any], str]
@@ -61,6 +62,18 @@ def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: 
         return str(agent_id)
 
     return namesake
+
+
+def check_agents(env: BatchedEnv, policy_of: PolicyOf | Mapping[Any, str] | None) -> None:
+    """``ConfigError`` where a mapping names an agent that the environment, which knows its agents, does not have."""
+    if not env.agents or not isinstance(policy_of, Mapping):
+        return
+    agents = [agent for own in env.agents.values() for agent in own]
+    for agent in policy_of:
+        if agent not in agents:
+            hint = did_you_mean(str(agent), map(str, agents))
+            known = ", ".join(map(str, agents))
+            raise ConfigError(f"policy_of: '{env.name}' has no agent {agent!r}{hint} (its agents: {known})")
 
 
 def spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from rlcore.columns import Array
 from rlcore.errors import EnvError
-from rlcore_multiagent.pettingzoo_env import frame, own_agents, own_spaces
+from rlcore_multiagent.pettingzoo_env import frame, own_agents, own_copy, own_spaces
 from rlcore_multiagent.stage import Ending, Stage, Turn
 
 
@@ -45,7 +43,7 @@ class ParallelStage(Stage):
     def _ask(self, observations: Mapping[str, Any], ended: Any) -> dict[int, Any]:
         present = set(self._env.agents)
         numbers = {self._number(agent): agent for agent in observations if agent in present}
-        return {number: observations[numbers[number]] for number in sorted(numbers) if number not in ended}
+        return {number: own_copy(observations[numbers[number]]) for number in sorted(numbers) if number not in ended}
 
     def _number(self, agent: str) -> int:
         try:
@@ -57,7 +55,7 @@ class ParallelStage(Stage):
     def _ending(agent: str, observations: Mapping[str, Any], terminated: bool) -> Ending:
         if agent not in observations:
             raise EnvError(f"agent '{agent}' ended without a last observation; step() has to give it with the flags")
-        return Ending(observations[agent], terminated)
+        return Ending(own_copy(observations[agent]), terminated)
 
     def render(self) -> Array | None:
         return frame(self._env)
@@ -97,8 +95,8 @@ class TurnStage(Stage):
             obs, reward, terminated, truncated, _ = self._env.last()
             rewards[number] = rewards.get(number, 0.0) + float(reward)
             if not (terminated or truncated):
-                return Turn(rewards, ended, {number: _own(obs)}, False)
-            ended[number] = Ending(_own(obs), bool(terminated))
+                return Turn(rewards, ended, {number: own_copy(obs)}, False)
+            ended[number] = Ending(own_copy(obs), bool(terminated))
             self._env.step(None)
         return Turn(rewards, ended, {}, True)
 
@@ -108,9 +106,3 @@ class TurnStage(Stage):
     def close(self) -> None:
         self._env.close()
 
-
-def _own(obs: Any) -> Any:
-    """A copy: several turns are read together, and the environment may write into what it returned."""
-    if isinstance(obs, Mapping):
-        return {key: _own(part) for key, part in obs.items()}
-    return tuple(map(_own, obs)) if isinstance(obs, tuple) else np.array(obs)

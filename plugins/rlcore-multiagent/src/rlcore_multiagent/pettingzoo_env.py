@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,3 +33,10 @@ def frame(env: Any) -> Array | None:
         return None
     drawn = env.render()
     return None if drawn is None else np.asarray(drawn, np.uint8)
+
+
+def own_copy(obs: Any) -> Any:
+    """A copy of what an environment returned: it may write into that with its next step or reset."""
+    if isinstance(obs, Mapping):
+        return {key: own_copy(part) for key, part in obs.items()}
+    return tuple(map(own_copy, obs)) if isinstance(obs, tuple) else np.array(obs)

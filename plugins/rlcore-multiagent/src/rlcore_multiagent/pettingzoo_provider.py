@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any, ClassVar, Literal
 
 from rlcore.env import BatchedEnv
-from rlcore.envs import EnvProvider, own_settings
+from rlcore.envs import EnvProvider, own_settings, unknown_env
 from rlcore.errors import ConfigError, EnvError, UnknownPluginError, UserError
 from rlcore.lookup_errors import did_you_mean
 from rlcore_multiagent.failures import FAILURES, raised
@@ -71,11 +71,11 @@ class FromModule:
         self._env_id, self._api, self._keywords = env_id, api, dict(keywords)
 
     def __call__(self) -> Stage:
-        factory = getattr(import_env(self._env_id), FACTORIES[self._api])
+        module = import_env(self._env_id)
         name = f"environment 'pettingzoo:{self._env_id}'"
         keywords = own_settings(self._keywords)
-        _check_keywords(factory, keywords, name)
-        return _stage(lambda: factory(**keywords), name)
+        _check_keywords(getattr(module, "raw_env", None), keywords, name)
+        return _stage(lambda: getattr(module, FACTORIES[self._api])(**keywords), name)
 
 
 class FromCallable:
@@ -131,7 +131,7 @@ def import_env(env_id: str) -> ModuleType:
 def _not_found(env_id: str) -> str:
     package, _, name = env_id.rpartition(".")
     near = ""
-    for candidate in (f"pettingzoo.{package}", package):
+    for candidate in (f"pettingzoo.{package}", package) if package else ():
         try:
             listing = importlib.import_module(f"{candidate}.all_modules")
         except (ImportError, ValueError):
@@ -139,7 +139,7 @@ def _not_found(env_id: str) -> str:
         names = [part.rpartition("/")[2] for part in vars(listing) if part.rpartition("_v")[2].isdigit()]
         near = did_you_mean(name, names)
     hint = near or ", which is named like mpe2.simple_spread_v3 or classic.tictactoe_v3"
-    return f"environment provider 'pettingzoo' has no '{env_id}'{hint}"
+    return f"{unknown_env('pettingzoo', env_id, ())}{hint}"
 
 
 def _api(module: ModuleType, env_id: str, asked: Api | None) -> Api:
@@ -172,22 +172,19 @@ def api_of(env: object, name: str) -> Api:
     return "parallel"
 
 
-def _check_keywords(factory: Callable[..., Any], keywords: Mapping[str, Any], name: str) -> None:
-    """``ConfigError`` for a setting that the factory has no place for, where its signature tells."""
-    named: set[str] = set()
-    for parameter in inspect.signature(_real(factory)).parameters.values():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            return
-        named.add(parameter.name)
+def _check_keywords(raw_env: Any, keywords: Mapping[str, Any], name: str) -> None:
+    """``ConfigError`` for a setting that the environment's class has no place for, where its signature tells.
+
+    The functions that modules offer wrap it, and take any keywords.
+    """
+    if not inspect.isclass(raw_env):
+        return
+    parameters = inspect.signature(raw_env).parameters.values()
+    named = {parameter.name for parameter in parameters}
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return
     for keyword in keywords:
         if keyword not in named:
             takes = ", ".join(sorted(named)) or "no settings"
-            raise ConfigError(f"env_settings.{keyword}: {name} takes no such setting (it takes: {takes})"
-                              f"{did_you_mean(keyword, named)}")
-
-
-def _real(factory: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that gets the keywords: PettingZoo's helper closes over it in what it calls parallel_env."""
-    closure = inspect.getclosurevars(factory).nonlocals if inspect.isfunction(factory) else {}
-    inner = closure.get("env_fn", factory)
-    return inner if callable(inner) else factory
+            hint = did_you_mean(keyword, named)
+            raise ConfigError(f"env_settings.{keyword}: {name} takes no such setting{hint} (it takes: {takes})")

@@ -28,4 +28,4 @@ def split_settings(
     """The settings of ``kind``, checked, and all others. ``ConfigError`` for a value that does not fit."""
     own = {key: value for key, value in settings.items() if key in kind.model_fields}
     others = {key: value for key, value in settings.items() if key not in own}
-    return validate(kind, own, "env_settings."), others
+    return validate(kind, own, "env_settings"), others
