@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,26 +36,29 @@ def play_games(
     second: PolicySource,
     games: int,
     *,
-    agents: Sequence[str],
+    seats: Mapping[Any, int],
     env_settings: Mapping[str, Any] | None = None,
     num_envs: int = 10,
     explore: bool = False,
     seed: int = 0,
 ) -> Outcomes:
-    """``games`` games of ``first``, which acts for ``agents[0]``, against ``second``, which acts for ``agents[1]``.
+    """``games`` games of ``first`` against ``second``: actors or policy graphs, which act deterministically unless they
+    ``explore``.
 
-    They are actors or policy graphs, and act deterministically unless they ``explore``. Half of the games are played
-    with the seats exchanged. A game is won by the one with the higher return.
+    ``seats`` is ``{agent_id: 0 or 1}``: ``first`` acts for those with 0, ``second`` for the others, and the other way
+    round in the second half of the games. A game is won by whoever has the higher return.
     """
-    if len(agents) != 2 or games < 2:
-        raise UserError("play_games takes two agents and at least two games, half with the seats exchanged")
+    if set(seats.values()) != {0, 1}:
+        raise UserError(f"seats says 0 or 1 of each agent, and each of some, not {dict(seats)}")
+    if games < 2:
+        raise UserError(f"play_games plays at least two games, half with the seats exchanged, not {games}")
     counts = {"wins": 0, "draws": 0, "losses": 0}
-    for share, seats in ((games - games // 2, agents), (games // 2, agents[::-1])):
+    for share, names in ((games - games // 2, ("first", "second")), (games // 2, ("second", "first"))):
         evaluator = PolicyEvaluator(
             env=env,
             env_settings=env_settings,
             policies={"first": first, "second": second},
-            policy_of={seats[0]: "first", seats[1]: "second"},
+            policy_of={agent: names[side] for agent, side in seats.items()},
             num_envs=min(num_envs, share),
             collect=Episodes(share),
             explore=explore,
@@ -93,7 +96,7 @@ def win_rates(
     players: Mapping[str, PolicySource],
     games: int,
     *,
-    agents: Sequence[str],
+    seats: Mapping[Any, int],
     env_settings: Mapping[str, Any] | None = None,
     explore: bool = False,
     seed: int = 0,
@@ -108,7 +111,7 @@ def win_rates(
                 players[first],
                 players[names[j]],
                 games,
-                agents=agents,
+                seats=seats,
                 env_settings=env_settings,
                 explore=explore,
                 seed=seed + i * len(names) + j,

@@ -37,6 +37,7 @@ class SimultaneousGame(BatchedEnv):
         self.rng = np.random.default_rng(0)
         #: By name, arrays ``[slots, ...]``: all that a game's future depends on beside the generator.
         self.games: dict[str, NDArray[Any]] = {}
+        self.lockstep = len(agents) == 1
         self._count = len(agents)
         self._slot = np.repeat(np.arange(num_envs), self._count)
         self._agent_id = np.tile(np.array(agents), num_envs)
