@@ -17,6 +17,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.pg",
                 "torch.a3c",
                 "torch.ppo",
+                "torch.ppo_central",
                 "torch.impala",
                 "torch.appo",
                 "torch.dqn",
@@ -34,6 +35,11 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "rlcore-async": {
             "optimizer": ("async_gradients", "sharded_ps", "async_samples"),
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
+        },
+        "rlcore-multiagent": {
+            "env": ("pettingzoo", "openspiel"),
+            "optimizer": ("self_play",),
+            "algorithm": ("ppo_central",),
         },
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
