@@ -127,7 +127,6 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self._metrics = Metrics()
         self._samples = 0
         self._recent = RecentSamples()
-        self._kept: dict[str, Any] = {}
 
     @classmethod
     def remote(cls, **same: Any) -> Any:
@@ -319,6 +318,10 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
                 self.policies[policy_id].set_weights(acting)
             self._roles[policy_id].version = version
 
+    def version(self, policy_id: str) -> int:
+        """That of the policy's weights; 0 for those that it began with."""
+        return self._roles[policy_id].version
+
     def on_progress(self, progress: Mapping[str, Progress]) -> None:
         """Passes a run's progress to the policies: their schedules go by it."""
         for policy_id, own in progress.items():
@@ -349,10 +352,6 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         for policy_id, state in states.items():
             self.graph(policy_id).set_state(state)
             self._stale.add(policy_id)
-
-    def hold(self, key: str, value: Any) -> None:
-        """Holds a value in place of another of that key: so it outlives the machine that it was made on."""
-        self._kept[key] = value
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Draws from ``seed`` from now on, in acting and for the seeds of environments that are reset."""

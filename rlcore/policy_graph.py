@@ -229,6 +229,15 @@ class PolicyGraph(ABC):
         """What it would assume of these spaces without being told: said once, when a run is built."""
         return []
 
+    @classmethod
+    def settled(cls, config: GraphConfig, agents: Mapping[Any, gymnasium.Space[Any]]) -> GraphConfig:
+        """``config`` completed by what is known of the environment once it is there.
+
+        ``agents`` are the observation spaces, as policies see them, of all agents that may ever take part; none where
+        the environment does not know them.
+        """
+        return config
+
     def initial_state(self, n: int) -> State:
         """The recurrent state of ``n`` fresh episodes."""
         return ()

@@ -157,18 +157,18 @@ def test_update_rules_are_the_kernels(rule: UpdateRule, dtype: Any) -> None:
     for number in range(1, 6):
         gradients = {name: rng.standard_normal(w.shape).astype(dtype) for name, w in weights.items()}
         weights, state = rule.update(weights, gradients, state)
-        rate = tf.constant(rule.learning_rate, tf.float64)
-        optimizer.step(tf.constant(parameters.flat(gradients)), rate, tf.constant(number))
+        rates, steps = (tf.constant([own], tf.float64) for own in (rule.learning_rate, number))
+        optimizer.step(tf.constant(parameters.flat(gradients)), rates, steps)
+        optimizer.count([True])
         for name, array in parameters.arrays(parameters.variable).items():
             np.testing.assert_allclose(array, weights[name], rtol=tolerance, atol=tolerance)
-    optimizer.steps = 5
     found = optimizer.get_state()
     assert found.keys() == state.keys() and found["step"] == 5
     for slot in rule.slots():
         for name, array in found[slot].items():
             np.testing.assert_allclose(array, state[slot][name], rtol=tolerance * 10, atol=tolerance)
     optimizer.set_state({**state, "step": 9})
-    assert optimizer.steps == 9
+    assert optimizer.counts == [9]
 
 
 def test_rules_that_there_is_no_form_of() -> None:
