@@ -83,7 +83,7 @@ def test_policies_of_two_frameworks_and_three_optimizers() -> None:
 @pytest.mark.parametrize(
     ("changes", "error", "message"),
     [
-        ({"policies": {}, "policy_of": None}, UserError, "'default' acts for agents of '.*' with different spaces, such as"),
+        ({"policies": {}, "policy_of": None}, UserError, "'default' acts for agents of .* different spaces, such as"),
         ({"policy_of": {"agent_0": "agent"}}, UserError, "policy_of names no policy for agent 'adversary_0', only for"),
         ({"policy_of": {"agnt_0": "agent"}}, ConfigError, "has no agent 'agnt_0'; did you mean 'agent_0'"),
         ({"policy_of": None}, UserError, "policy_of is missing: no policy bears the name of agent 'adversary_0'"),
