@@ -121,7 +121,5 @@ def by_groups(state: Mapping[str, Any], groups: Sequence[Group]) -> Mapping[str,
     if "step" not in state:
         return state
     slots = [slot for slot in state if slot != "step"]
-    return {
-        group.name: {"step": state["step"], **{slot: {name: state[slot][name] for name in group.names} for slot in slots}}
-        for group in groups
-    }
+    own = {group.name: {slot: {name: state[slot][name] for name in group.names} for slot in slots} for group in groups}
+    return {name: {"step": state["step"], **memory} for name, memory in own.items()}

@@ -101,10 +101,12 @@ class LearningGraph(PolicyGraph):
     @abstractmethod
     def optimizer_state(self) -> dict[str, Any]:
         """What the optimizer remembers, in the form of ``update_rule().init``."""
+        raise NotImplementedError
 
     @abstractmethod
     def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what ``optimizer_state`` gave."""
+        raise NotImplementedError
 
     def get_state(self) -> dict[str, Any]:
         """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""
