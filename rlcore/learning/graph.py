@@ -99,14 +99,20 @@ class LearningGraph(PolicyGraph):
         self._env_steps = progress.env_steps
 
     @abstractmethod
-    def optimizer_state(self) -> dict[str, Any]:
-        """What the optimizer remembers, in the form of ``update_rule().init``."""
-        raise NotImplementedError
+    def optimizer_memory(self) -> dict[str, Any]:
+        """What the framework's optimizer remembers, in the form of ``update_rule().init``, or by group of weights."""
 
     @abstractmethod
+    def set_optimizer_memory(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what ``optimizer_memory`` gave."""
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """What states of the graph have of it, in the form of ``update_rule().init``."""
+        return self.optimizer_memory()
+
     def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what ``optimizer_state`` gave."""
-        raise NotImplementedError
+        self.set_optimizer_memory(state)
 
     def get_state(self) -> dict[str, Any]:
         """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""
