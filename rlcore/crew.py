@@ -64,13 +64,19 @@ class Crew(Places):
         if member.samples > 1:
             member.failures, member.first_failure = 0, None
 
+    def sample_of(self, index: int, method: str, returns: int) -> Answer | None:
+        """Another sample of one place; None where nobody is there any more."""
+        answers = self._ask(method, (), returns, [one for one in self._present() if one.index == index])
+        return answers[0] if answers else None
+
     def sample_again(self, index: int, method: str, returns: int) -> Answer:
         """Another sample of one place, or of any where that is vacant."""
         while True:
             able = sorted(self._present(), key=lambda member: member.index != index)
-            if answers := self._ask(method, (), returns, able[:1]):
-                return answers[0]
-            if not self._present():
+            for member in able[:1]:
+                if answer := self.sample_of(member.index, method, returns):
+                    return answer
+            if not able:
                 self._wait_for_anyone()
 
     def tell_one(self, index: int, method: str, *args: Any) -> None:
