@@ -146,6 +146,8 @@ def ours(num_envs: int, seed: int) -> Iterator[int]:
     while True:
         batch = made.sample()
         assert isinstance(batch, rlcore.SampleBatch) and LAST_VALUE in batch.cuts
+        # Episodes' returns are fetched, as a run does.
+        made.metrics()
         yield len(batch)
 
 

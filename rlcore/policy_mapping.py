@@ -41,13 +41,14 @@ def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: 
 
         return ask
     if policy_of is not None:
-        table = dict(policy_of)
+        # A config that was saved has the keys of a mapping as strings.
+        table = {str(agent): policy_id for agent, policy_id in policy_of.items()}
 
         def look_up(agent_id: Any) -> str:
-            if agent_id not in table:
-                known = ", ".join(map(str, table))
+            if str(agent_id) not in table:
+                known = ", ".join(table)
                 raise UserError(f"policy_of names no policy for agent {agent_id!r}, only for: {known}")
-            return str(table[agent_id])
+            return str(table[str(agent_id)])
 
         return look_up
     if len(policy_ids) == 1:
@@ -68,11 +69,10 @@ def check_agents(env: BatchedEnv, policy_of: PolicyOf | Mapping[Any, str] | None
     """``ConfigError`` where a mapping names an agent that the environment, which knows its agents, does not have."""
     if not env.agents or not isinstance(policy_of, Mapping):
         return
-    agents = [agent for own in env.agents.values() for agent in own]
+    agents = [str(agent) for own in env.agents.values() for agent in own]
     for agent in policy_of:
-        if agent not in agents:
-            hint = did_you_mean(str(agent), map(str, agents))
-            known = ", ".join(map(str, agents))
+        if str(agent) not in agents:
+            hint, known = did_you_mean(str(agent), agents), ", ".join(agents)
             raise ConfigError(f"policy_of: '{env.name}' has no agent {agent!r}{hint} (its agents: {known})")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -225,3 +226,30 @@ def test_B021_observations_of_earlier_steps_stay() -> None:
         step = env.poll(None)[DEFAULT_GROUP]
     for one, copy in zip(kept, copies, strict=True):
         np.testing.assert_array_equal(one, copy)
+
+
+@pytest.mark.parametrize("env_id", ["pendulum", "catch", "pong", "connect_four"])
+def test_B088_runs_go_on_exactly(env_id: str, tmp_path: Path) -> None:
+    """Four iterations equal two, saved, restored, and two."""
+    config = {
+        "algorithm": "pg",
+        "framework": "numpy",
+        "env": f"batched:{env_id}",
+        "evaluators": {"envs": 4, "fragment": 16},
+        "seed": 1,
+    }
+    whole = rlcore.Trainer(config)
+    for _ in range(4):
+        whole.step()
+    parted = rlcore.Trainer(config)
+    for _ in range(2):
+        parted.step()
+    parted.save(tmp_path / "saved")
+    parted.close()
+    restored = rlcore.Trainer.restore(tmp_path / "saved")
+    for _ in range(2):
+        row = restored.step()
+    assert row["env_steps"] == 256
+    assert whole.weights_sha256() == restored.weights_sha256()
+    whole.close()
+    restored.close()

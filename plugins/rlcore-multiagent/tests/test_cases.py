@@ -196,7 +196,7 @@ def test_B046_what_an_environment_raises_is_told_with_slot_and_step(workers: int
 
 class Silent(Script):
     def step(self, actions: Any) -> Any:
-        observations, *others = super().step(actions)
+        _, *others = super().step(actions)
         return {}, *others
 
 

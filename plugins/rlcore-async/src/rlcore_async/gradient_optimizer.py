@@ -70,13 +70,17 @@ class GradientOptimizer(TakesTurns):
     def _accept(self, sample: Sample) -> bool:
         """Counts a sample that has come; whether its gradients are new enough. Schedules go by it from now on."""
         self._ledger.advance(sample.info.env_steps)
-        for policy_id, graph in self._graphs.items():
-            graph.on_progress(self._ledger.progress[policy_id])
+        self._tell_graphs()
         staleness = self.evaluators.staleness(sample.info, self.trains)
         self._tally.sampled(sample, staleness)
         too_stale = self.config.too_stale(staleness) or self._lacks_weights(sample)
         self._tally.came_to_nothing(int(too_stale))
         return not too_stale
+
+    def _tell_graphs(self) -> None:
+        """Tells the driver's graphs how far the run is."""
+        for policy_id, graph in self._graphs.items():
+            graph.on_progress(self._ledger.progress[policy_id])
 
     def _note(self, sample: Sample) -> None:
         """Its gradients were applied, but for those that are of no use. ``NonFiniteError`` after too many of them."""

@@ -46,7 +46,7 @@ class Gradients(SampleProduct):
     def make(self, evaluator: PolicyEvaluator, sample: MultiAgentBatch) -> tuple[Any, ...]:
         recent, notes, gradients = RecentSample(sample), dict[str, GradientNote](), dict[str, Weights]()
         for policy_id in sample.select(self.policies):
-            graph = evaluator.graph(policy_id)
+            graph = evaluator.drawing_graph(policy_id, evaluator.samples)
             output = graph.gradients(recent.pinned(policy_id, graph))
             usable = global_norm(output.gradients) < LARGEST_NORM
             stats, version = output.stats if usable else {}, evaluator.version(policy_id)

@@ -16,12 +16,13 @@ from rlcore.policy_graph import Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.snapshots import Snapshots
 from rlcore.stepping import Awaited
+from rlcore_async.driver_copies import DriverCopies
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
 from rlcore_async.gradients_config import ShardedPSConfig
 from rlcore_async.shard import ParameterShard
 from rlcore_async.shard_layout import ShardedWeights, WeightLayout
-from rlcore_async.shard_states import OPTIMIZER, sliced, whole
+from rlcore_async.shard_states import sliced, whole
 
 
 class ShardedPS(GradientOptimizer):
@@ -47,12 +48,13 @@ class ShardedPS(GradientOptimizer):
         # Gradients come clipped.
         rules = {name: replace(graph.update_rule(), max_grad_norm=None) for name, graph in graphs}
         builders = [functools.partial(ParameterShard, rules)] * config.shards
-        self._weights = ShardedWeights(layouts)
+        self._weights = ShardedWeights(layouts, config.shards)
+        self._copies = DriverCopies(runtime, self._graphs, layouts)
         self._snapshots = [Snapshots(runtime, evaluators.crew, f"shard {i}, {trains}", i) for i in range(config.shards)]
         self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back, WholeCrew)
         # Of updates and snapshots, of which every push may bring one each.
         self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
-        self._load({name: graph.get_state() for name, graph in graphs})
+        self._load()
 
     def _product(self) -> GradientSlices:
         return GradientSlices(self.trains, self.config.shards)
@@ -104,7 +106,8 @@ class ShardedPS(GradientOptimizer):
     def _refresh(self, index: int) -> None:
         """The evaluator gets the newest weights of every shard, from the shards."""
         if self._news and None not in self._parts:
-            self.evaluators.publish_parts(self._parts, self._ledger.progress, self._weights)
+            beside = self._copies.moved(self._parts, self._ledger.progress)
+            self.evaluators.publish_parts([*self._parts, *beside], self._ledger.progress, self._weights)
             self._news = False
         self.evaluators.refresh(index)
 
@@ -121,22 +124,19 @@ class ShardedPS(GradientOptimizer):
         self._parts[index] = None
         return [handle.submit("set_state", self._snapshots[index].last)]
 
-    def _load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Shards that go on from the states of graphs."""
+    def _load(self) -> None:
+        """Shards that go on from where the driver's graphs are."""
         self._pushed, self._news = 0, False
         self._parts: list[Ref | None] = [None] * self.config.shards
-        for i, own in enumerate(sliced(self._graphs, states, self.config.shards)):
+        for i, own in enumerate(sliced(self._graphs, self.config.shards)):
             self._snapshots[i].begin_with(self.runtime.put(own))
             self._shards.tell_one(i, "set_state", self._snapshots[i].last)
 
     def get_weights(self) -> dict[str, Weights]:
-        return {name: self._graphs[name].get_weights() | own["weights"] for name, own in self._whole().items()}
+        return self._copies.weights(self._whole())
 
     def graph_states(self) -> dict[str, dict[str, Any]]:
-        states = self._whole()
-        for name, own in states.items():
-            self._graphs[name].set_weights(own["weights"])
-        return {name: {**self._graphs[name].get_state(), OPTIMIZER: own[OPTIMIZER]} for name, own in states.items()}
+        return self._copies.states(self._whole())
 
     def _whole(self) -> dict[str, dict[str, Any]]:
         """Of every policy the weights, and what its update rule remembers."""
@@ -148,4 +148,4 @@ class ShardedPS(GradientOptimizer):
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
         self._pushes.forget()
-        self._load(state["graphs"])
+        self._load()

@@ -26,6 +26,7 @@ class BoardEnv(ArrayEnv):
     def __init__(self, game: BitBoardGame, num_slots: int, name: str) -> None:
         super().__init__((game.observation_space, game.action_space), num_slots, name, np.arange(num_slots))
         self.frames_per_second = game.frames_per_second
+        self.agents = dict.fromkeys(self.groups, tuple(range(game.players)))
         self._game = game
         # Nothing is random in these games.
         self._rng = np.random.default_rng(0)

@@ -30,20 +30,27 @@ class Canvas:
         self._y = (y[1] - (np.arange(height) + 0.5) * (y[1] - y[0]) / height)[:, None]
 
     def disc(self, x: float, y: float, radius: float, colour: Colour) -> None:
-        self.picture[(self._x - x) ** 2 + (self._y - y) ** 2 <= radius**2] = colour
+        at = self._window(x - radius, x + radius, y - radius, y + radius)
+        inside = (self._x[at[1]] - x) ** 2 + (self._y[at[0]] - y) ** 2 <= radius**2
+        self.picture[at][inside] = colour
 
     def box(self, left: float, right: float, bottom: float, top: float, colour: Colour) -> None:
-        inside = (self._x >= left) & (self._x <= right) & (self._y >= bottom) & (self._y <= top)
-        self.picture[inside] = colour
+        self.picture[self._window(left, right, bottom, top)] = colour
 
     def line(self, x: float, y: float, to_x: float, to_y: float, width: float, colour: Colour) -> None:
         """A stroke of ``width`` with round ends."""
-        along_x, along_y = to_x - x, to_y - y
-        squared = along_x**2 + along_y**2
-        at = ((self._x - x) * along_x + (self._y - y) * along_y) / max(squared, 1e-12)
-        at = np.clip(at, 0.0, 1.0)
-        distance = (self._x - x - at * along_x) ** 2 + (self._y - y - at * along_y) ** 2
-        self.picture[distance <= (width / 2) ** 2] = colour
+        half, along_x, along_y = width / 2, to_x - x, to_y - y
+        at = self._window(min(x, to_x) - half, max(x, to_x) + half, min(y, to_y) - half, max(y, to_y) + half)
+        off_x, off_y = self._x[at[1]] - x, self._y[at[0]] - y
+        along = np.clip((off_x * along_x + off_y * along_y) / max(along_x**2 + along_y**2, 1e-12), 0.0, 1.0)
+        distance = (off_x - along * along_x) ** 2 + (off_y - along * along_y) ** 2
+        self.picture[at][distance <= half**2] = colour
+
+    def _window(self, left: float, right: float, bottom: float, top: float) -> tuple[slice, slice]:
+        """The rows and columns of pixels in a rectangle of the plane."""
+        downwards = -self._y[:, 0]
+        rows = slice(*np.searchsorted(downwards, (-top, -bottom)).tolist())
+        return rows, slice(*np.searchsorted(self._x, (left, right)).tolist())
 
     def curve(self, heights: NDArray[np.float64], colour: Colour) -> None:
         """One height for each column of pixels, two pixels thick."""

@@ -42,6 +42,7 @@ class DuelEnv(ArrayEnv):
         spaces = simulator.observation_space, simulator.action_space
         super().__init__(spaces, num_slots, name, np.repeat(np.arange(num_slots), PLAYERS))
         self.frames_per_second = simulator.frames_per_second
+        self.agents = dict.fromkeys(self.groups, tuple(range(PLAYERS)))
         self._simulator = simulator
         self._agent_id = np.tile(np.arange(PLAYERS), num_slots)
         self._state: State = {}

@@ -124,8 +124,10 @@ class ExternalEnv(BatchedEnv):
             return {DEFAULT_GROUP: self._rows(np.flatnonzero(ready))}
 
     def _rows(self, slots: NDArray[np.int64]) -> StepBatch:
-        terminated, truncated, asks = self._terminated[slots], self._truncated[slots], self._asks[slots]
+        terminated, truncated = self._terminated[slots], self._truncated[slots]
         over = terminated | truncated
+        # An episode that has ended has a row to itself, whether the next one has opened by now or not.
+        asks = self._asks[slots] & ~over
         native = self._obs_type.newbyteorder("=")
         step = StepBatch(
             slot=slots,
@@ -143,8 +145,8 @@ class ExternalEnv(BatchedEnv):
         self._waiting[slots] = asks
         self._handed[slots] = self._asked[slots]
         self._reward[slots] = 0.0
-        for flags in (self._terminated, self._truncated, self._asks, self._first):
-            flags[slots] = False
+        self._terminated[slots] = self._truncated[slots] = False
+        self._asks[slots[asks]] = self._first[slots[asks]] = False
         return step
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:

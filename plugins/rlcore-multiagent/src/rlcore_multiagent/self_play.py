@@ -78,10 +78,12 @@ class SelfPlay(PolicyOptimizer):
             raise OptimizerError(f"self_play.of: there is no policy '{of}'; there are: {known}")
         if of in self.trains:
             raise OptimizerError(f"self_play.of: '{of}' is an opponent itself; another policy has to learn")
-        learning = self.local.graph_spec(of)
+        learning, weights = self.local.graph_spec(of), self.local.get_weights()
         for policy_id in self.trains:
-            own = self.local.graph_spec(policy_id)
-            if own.graph is not learning.graph or own.build().get_weights().keys() != learning.build().get_weights().keys():
+            graph, own = self.local.graph_spec(policy_id).graph, weights[policy_id]
+            shapes = {name: array.shape for name, array in own.items()}
+            alike = shapes == {name: array.shape for name, array in weights[of].items()}
+            if graph is not learning.graph or not alike:
                 raise OptimizerError(
                     f"self_play: '{policy_id}' has to have the same policy graph and model as '{of}', whose past "
                     "versions it acts as"

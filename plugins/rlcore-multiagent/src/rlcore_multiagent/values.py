@@ -124,7 +124,8 @@ def check_actions(space: gymnasium.Space[Any], actions: Columns, count: int) -> 
     for leaf, child in leaves.items():
         array: NDArray[Any] = np.asarray(given[leaf])
         if array.shape != (count, *(child.shape or ())):
-            return f"actions{f' {leaf}' * bool(leaf)} have shape {array.shape}, expected {(count, *(child.shape or ()))}"
+            expected = (count, *(child.shape or ()))
+            return f"actions{f' {leaf}' * bool(leaf)} have shape {array.shape}, expected {expected}"
         problem = _outside(child, array)
         if problem:
             return problem

@@ -241,7 +241,7 @@ def _joined_seen(trees: list[Any], firsts: list[int]) -> dict[str, Any]:
 def _concatenated(parts: Sequence[tuple[int, StepBatch]]) -> StepBatch:
     """The rows of several workers, whose slots are numbered from their firsts on."""
     columns: dict[str, Any] = {}
-    for name in StepBatch.__slots__:  # type: ignore[attr-defined]
+    for name in StepBatch.__slots__:
         values = [getattr(step, name) + first if name == "slot" else getattr(step, name) for first, step in parts]
         if isinstance(values[0], dict):
             columns[name] = {leaf: np.concatenate([value[leaf] for value in values]) for leaf in values[0]}

@@ -73,7 +73,7 @@ class PPOCentral(PPO):
                 "central critic cannot see them; give {agent: observation space} here"
             )
         if own.model.shared_value:
-            raise ConfigError("model.shared_value: a central critic sees more than the policy and shares nothing with it")
+            raise ConfigError("model.shared_value: a central critic sees more than the policy: it shares nothing")
         self._view = CentralView(self.observation_space, own.critic_agents, own.model.scale)
         inner = model_for(self.observation_space, self.action_space, own.model, squash=own.squash, value=False, rng=rng)
         architecture = Architecture.of(

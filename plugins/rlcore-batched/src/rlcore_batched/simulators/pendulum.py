@@ -44,7 +44,7 @@ class Pendulum(Simulator[PendulumSettings]):
     def step(self, state: State, actions: NDArray[Any]) -> Outcome:
         angle, turning = state["angle"], state["turning"]
         torque = np.minimum(np.maximum(actions[:, 0], np.float32(-STRONGEST)), np.float32(STRONGEST))
-        upright = angle - TURN * np.rint(angle / TURN)
+        upright = _from_upright(angle)
         # What depends on the torque alone is float32, as it is there.
         costs = np.square(upright) + 0.1 * np.square(turning) + np.float32(0.001) * np.square(torque)
         turning = turning + (1.5 * self.settings.g * np.sin(angle) + np.float32(3.0) * torque) * SECONDS
@@ -53,9 +53,12 @@ class Pendulum(Simulator[PendulumSettings]):
         return Outcome(after, np.negative(costs), np.zeros(len(angle), np.bool_))
 
     def observe(self, state: State) -> Columns:
-        angle = state["angle"]
+        # Of a small angle float32 loses nothing that could be seen, and takes a fifth of the time.
+        angle = _from_upright(state["angle"]).astype(np.float32)
         obs = np.empty((len(angle), 3), np.float32)
-        obs[:, 0], obs[:, 1], obs[:, 2] = np.cos(angle), np.sin(angle), state["turning"]
+        np.cos(angle, out=obs[:, 0])
+        np.sin(angle, out=obs[:, 1])
+        obs[:, 2] = state["turning"]
         return obs
 
     def terminal(self, state: State) -> NDArray[np.bool_]:
@@ -71,3 +74,8 @@ class Pendulum(Simulator[PendulumSettings]):
         canvas.line(0.0, 0.0, -math.sin(angle), math.cos(angle), 0.2, RED)
         canvas.disc(0.0, 0.0, 0.05, BLACK)
         return canvas.picture
+
+
+def _from_upright(angle: NDArray[Any]) -> NDArray[Any]:
+    """The same angle between ``-pi`` and ``pi``."""
+    return np.asarray(angle - TURN * np.rint(angle * (1.0 / TURN)))
