@@ -8,40 +8,47 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.trainer import Trainer, load_policy
+from rlcore.loading import load_policy
+from rlcore.trainer import Trainer
 
 for package in ("rlcore_torch", "rlcore_tf", "rlcore_replay", "rlcore_apex", "rlcore_gym"):
     pytest.importorskip(package)
 
-SMALL: dict[str, Any] = {
-    "model": {"hidden": [16]},
-    "optimizer": {"learning_starts": 64, "rounds": 40, "minibatch_size": 16, "learnt_per_sampled": 8},
+MODEL = {"hidden": [16]}
+#: Algorithm, environment, the size of its observations, settings of the optimizer.
+RUNS: dict[str, tuple[str, int, dict[str, Any]]] = {
+    "dqn": ("CartPole-v1", 4, {}),
+    "rainbow": ("CartPole-v1", 4, {}),
+    "apex_dqn": ("CartPole-v1", 4, {"replay_actors": 1}),
+    "ddpg": ("Pendulum-v1", 3, {}),
+    "apex_ddpg": ("Pendulum-v1", 3, {"replay_actors": 1}),
+    "td3": ("Pendulum-v1", 3, {}),
+    "sac": ("Pendulum-v1", 3, {}),
 }
-#: Environment and settings.
-RUNS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dqn": ("CartPole-v1", {}),
-    "rainbow": ("CartPole-v1", {}),
-    "ddpg": ("Pendulum-v1", {}),
-    "td3": ("Pendulum-v1", {}),
-    "sac": ("Pendulum-v1", {}),
-}
+OTHER = {"torch": "tf", "tf": "torch"}
 
 
-def config(algorithm: str, framework: str, **more: Any) -> dict[str, Any]:
-    env, settings = RUNS[algorithm]
-    return {"algorithm": algorithm, "framework": framework, "env": env, "seed": 2, **SMALL, **settings, **more}
+def config(algorithm: str, framework: str) -> dict[str, Any]:
+    env, _, optimizer = RUNS[algorithm]
+    small = {"learning_starts": 64, "minibatch_size": 16, "learnt_per_sampled": 8, **optimizer}
+    shared = {"env": env, "seed": 2, "runtime": "inline", "evaluators": {"envs": 4, "fragment": 8}}
+    if not algorithm.startswith("apex"):
+        small["rounds"] = 8
+    return {"algorithm": algorithm, "framework": framework, "model": MODEL, "optimizer": small, **shared}
 
 
-@pytest.mark.parametrize("framework", ["torch", "tf"])
+@pytest.mark.parametrize("framework", ["tf", "torch"])
 @pytest.mark.parametrize("algorithm", RUNS)
-def test_a_checkpoint_acts_alike_in_the_other_framework(algorithm: str, framework: str, tmp_path: Path) -> None:
+def test_what_one_framework_has_learnt_acts_alike_in_the_other(algorithm: str, framework: str, tmp_path: Path) -> None:
     with Trainer(config(algorithm, framework)) as trainer:
-        for _ in range(2):
-            row = trainer.step()
-        assert np.isfinite([value for name, value in row.items() if name.endswith("q_loss")]).all()
+        while trainer.step()["env_steps"] < 400:
+            pass
+        updates = trainer.step()["updates"]
+        assert updates > 0
         trainer.save(tmp_path / "saved")
-        obs = np.random.default_rng(0).uniform(-1.0, 1.0, (20, *trainer.observation_shape)).astype(np.float32)
-    own = load_policy(tmp_path / "saved")
-    other = load_policy(tmp_path / "saved", framework={"torch": "tf", "tf": "torch"}[framework])
+    obs = np.random.default_rng(0).uniform(-0.5, 0.5, (20, RUNS[algorithm][1])).astype(np.float32)
+    policies = [load_policy(tmp_path / "saved", framework=name) for name in (None, framework, OTHER[framework])]
     for one in obs:
-        np.testing.assert_allclose(own.act(one), other.act(one), rtol=1e-5, atol=1e-5)
+        expected, *others = (policy.act(one) for policy in policies)
+        for found in others:
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
