@@ -159,3 +159,9 @@ def test_they_compute_the_same(case: str, precision: str) -> None:
     after = other.get_weights()
     for name, array in one.get_weights().items():
         assert np.abs(array - after[name]).max(initial=0.0) <= AFTER_UPDATES, name
+    other.set_state(one.get_state())
+    for graph in (one, other):
+        graph.learn(batch)
+    after = other.get_weights()
+    for name, array in one.get_weights().items():
+        assert np.abs(array - after[name]).max(initial=0.0) <= tolerance, name

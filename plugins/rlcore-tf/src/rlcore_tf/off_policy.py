@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 
 from rlcore.acting import ActionMask
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
-from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN, Draws, OffPolicyRules
+from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN, OffPolicyRules
 from rlcore.policy_graph import LearnOutput, Pinned, Weights, check_weights
 from rlcore_tf.backend import tf
 from rlcore_tf.base import TFGraph
 from rlcore_tf.body import TFBody
-from rlcore_tf.columns import Minibatch, Specs, column
+from rlcore_tf.columns import Specs, column
 from rlcore_tf.packed import PackedSelection
 from rlcore_tf.selection import Samples, Selection
 from rlcore_tf.targets import Targets
@@ -82,31 +82,19 @@ class TFOffPolicyGraph(TFGraph, OffPolicyRules):
     def _drawn_for(self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]]) -> Drawn | None:
         if not self._random:
             return None
-        together: list[tuple[Draws, Draws]] = []
-        for later, units in enumerate(minibatches):
-            alike, drawn = self._drawn(pinned.rows, self._updates_made + later)
-            together.append((alike, {name: array[units % pinned.rows] for name, array in drawn.items()}))
         dtype = self._arithmetic.dtype
-        shared = {
-            name: tf.constant(np.stack([own[name] for own, _ in together]), dtype) for name in together[0][0]
-        }
-        return Drawn(self._drawn_by_device(pinned, minibatches, [drawn for _, drawn in together]), shared)
-
-    def _drawn_by_device(
-        self, pinned: Pinned[Samples], minibatches: Sequence[NDArray[np.int64]], drawn: Sequence[Draws]
-    ) -> list[Minibatch]:
-        """The draws of each minibatch, its rows one device after the other."""
-        found, dtype = [], self._arithmetic.dtype
-        sizes = [[len(own) for own in pinned.held.shares.chosen(units)] for units in minibatches]
-        for i in range(len(self._devices)):
-            parts = [slice(sum(own[:i]), sum(own[: i + 1])) for own in sizes]
-            found.append(
-                {
-                    name: tf.constant(np.concatenate([d[name][p] for d, p in zip(drawn, parts, strict=True)]), dtype)
-                    for name in drawn[0]
-                }
-            )
-        return found
+        together = [self._drawn(pinned.rows, self._updates_made + later) for later in range(len(minibatches))]
+        shared = {name: tf.constant(np.stack([own[name] for own, _ in together]), dtype) for name in together[0][0]}
+        chosen = [pinned.held.shares.chosen(units) for units in minibatches]
+        by_device = []
+        for i, share in enumerate(pinned.held.shares.ranges):
+            rows = [(share.start + own[i]) % pinned.rows for own in chosen]
+            columns = {}
+            for name in together[0][1]:
+                parts = [drawn[name][own] for (_, drawn), own in zip(together, rows, strict=True)]
+                columns[name] = tf.constant(np.concatenate(parts), dtype)
+            by_device.append(columns)
+        return Drawn(by_device, shared)
 
     # -- updates
 

@@ -2,116 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from pydantic import ConfigDict, Field
 from torch import Tensor
 
 from rlcore.acting import Architecture
 from rlcore.acting.architecture import VALUE
-from rlcore.acting.central import (
-    CENTRAL_OBS,
-    CentralCriticActor,
-    CentralView,
-    critic_shapes,
-    init_critic,
-    with_central_values,
-)
+from rlcore.acting.central import CENTRAL_OBS, critic_shapes, init_critic
 from rlcore.acting.networks import layer_names
-from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
-from rlcore.errors import ConfigError
-from rlcore.learning.ppo import PPOConfig
-from rlcore.policy_graph import Actor, GraphConfig, OtherAgents, State, Weights
+from rlcore.learning.ppo_central import PPOCentralConfig, PPOCentralRules
+from rlcore.policy_graph import State, Weights
 from rlcore_torch.body import leaf_of, linear
-from rlcore_torch.columns import Minibatch, shown
+from rlcore_torch.columns import Minibatch, in_precision, shown
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.models import model_for
 from rlcore_torch.ppo import PPO
 
 
-class PPOCentralConfig(PPOConfig):
-    """``critic_agents`` are the agents whose observations the critic sees, with their spaces: all that the environment
-    has, where it says so. It is no setting of a YAML file."""
+class PPOCentral(PPOCentralRules, PPO):
+    """``torch.ppo_central``: :class:`~rlcore_torch.ppo.PPO` whose values are those of all agents' observations."""
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
-
-    critic_agents: Mapping[str, gymnasium.Space[Any]] | None = Field(None, exclude=True)
-
-
-class PPOCentral(PPO):
-    """``torch.ppo_central``: :class:`~rlcore_torch.ppo.PPO` whose values are those of all agents' observations.
-
-    Another agent's observation is that of the same moment; where there is none, zeros and a flag say so
-    (:class:`rlcore.acting.central.CentralView`). The values' network is dense, as wide as the policy's hidden layers.
-    """
-
-    Config: ClassVar[type[GraphConfig]] = PPOCentralConfig
-    conformance: ClassVar[Mapping[str, Any]] = {
-        "config": {"critic_agents": {"0": gymnasium.spaces.Box(-1.0, 1.0, (2,), np.float32)}}
-    }
     config: PPOCentralConfig
     _model: CentralModel
 
-    @classmethod
-    def settled(cls, config: GraphConfig, agents: Mapping[Any, gymnasium.Space[Any]]) -> GraphConfig:
-        assert isinstance(config, PPOCentralConfig)
-        if config.critic_agents is not None or not agents:
-            return config
-        return config.model_copy(update={"critic_agents": {str(agent): space for agent, space in agents.items()}})
-
     def _make_model(self, rng: np.random.Generator) -> CentralModel:
-        own = self.config
-        if own.critic_agents is None:
-            raise ConfigError(
-                "policy.critic_agents: the environment does not say which agents it has (BatchedEnv.agents), so that a "
-                "central critic cannot see them; give {agent: observation space} here"
-            )
-        if own.model.shared_value:
-            raise ConfigError("model.shared_value: a central critic sees more than the policy: it shares nothing")
-        self._view = CentralView(self.observation_space, own.critic_agents, own.model.scale)
+        own, view = self.config, self._make_view()
         inner = model_for(self.observation_space, self.action_space, own.model, squash=own.squash, value=False, rng=rng)
-        architecture = Architecture.of(
-            self.observation_space, self.action_space, own.model, squash=own.squash, value=False
-        )
-        return CentralModel(inner, architecture, self._view.size)
-
-    def loss_columns(self) -> tuple[str, ...]:
-        return (*super().loss_columns(), CENTRAL_OBS)
-
-    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
-        """Adds row ``central_obs`` and ``vf_preds`` and cut ``last_value``, then applies rho."""
-        rows, lasts = self._view.join(batch, other_agents)
-        rho = self.rho()
-        return rho(with_central_values(batch, rows, self._values_of(rows), self._values_of(lasts)))
+        return CentralModel(inner, self._policy_architecture(), view.size)
 
     @torch.inference_mode()
-    def _values_of(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
-        values = self._model.values(self._parameters.leaves, shown(features, self._devices[0]))
+    def central_values(self, features: NDArray[np.float32]) -> NDArray[np.float32]:
+        inputs = in_precision({CENTRAL_OBS: features}, self._dtype)[CENTRAL_OBS]
+        values = self._model.values(self._parameters.leaves, shown(inputs, self._devices[0]))
         return np.asarray(values[:, 0].cpu().numpy())
-
-    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
-        """The values of observations ``[n, ...]`` of an agent that knows of no other, float32 ``[n]``."""
-        raise ConfigError("values of a central critic are of what all agents see: postprocess computes them")
-
-    def actor(self) -> Actor | None:
-        own = self.config
-        if not self._acts_in_numpy():
-            return None
-        return CentralCriticActor(
-            self.observation_space,
-            self.action_space,
-            own.model,
-            self.get_weights(),
-            self._view,
-            squash=own.squash,
-            rho=self.rho(),
-        )
 
 
 class CentralModel(Model):
