@@ -38,7 +38,9 @@ pip = $(1)/bin/python -m pip install -qq --disable-pip-version-check --no-compil
 compile = $(1)/bin/python -m compileall -qq -j 0 $(1)/lib rlcore plugins || true
 editable = --no-build-isolation $(addprefix --editable=,$(1))
 GYM := '[atari,classic-control,mujoco]'
-ALL := '.[plot,tensorboard,testing,video]' $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS))
+MULTIAGENT := '[openspiel,pettingzoo]'
+ALL := '.[plot,tensorboard,testing,video]' $(patsubst %/rlcore-multiagent,%/rlcore-multiagent$(MULTIAGENT),\
+  $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS)))
 
 help:
 	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'

@@ -1,8 +1,6 @@
 """A simulated cluster for Ape-X: its driver's program is the real one and is timed, its workers are light.
 
-For as long as the driver's program works, and for what its calls cost on Ray, it is busy, and nobody else is. The
-workers' calls take the time, and their values have the size, that is stated. Everyone has a processor of its own and a
-link of its own.
+The workers' calls take the time, and their values have the size, that is stated.
 """
 
 from __future__ import annotations
@@ -10,23 +8,24 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
-from apex_costs import MINIBATCH, CallCosts, LearningCosts, SampleCosts
+from apex_costs import MINIBATCH, LearningCosts, SampleCosts
+from ray_calls import CallCosts
+from simulated_driver import BYTES_PER_S, LATENCY_S, Counting, TimedDriver
 
 import rlcore_apex.apex
 from rlcore.evaluator_messages import Metrics, SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.learner_actor import Done
+from rlcore.learner_actor import LearnerReport
 from rlcore.minibatches import Learnt
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
-from rlcore.runtime.base import Resources
-from rlcore.runtime.sim import Cost, SimConfig, SimRuntime
+from rlcore.policy_optimizer import MeanStats
+from rlcore.runtime.sim import Cost, SimConfig
 from rlcore.runtime.sim.calls import Bulk
 from rlcore.sampling.collect import Fragment
 from rlcore.snapshots import SnapshotKeeper
@@ -38,8 +37,6 @@ from rlcore_apex.replay_actor import Drawn
 FRAMES_A_STEP = 4
 #: Virtual seconds that are let go by first, and that are counted then.
 WARMING_S, COUNTED_S = 2.0, 4.0
-#: Of everyone's link, 25 Gbit/s, and of a message on it.
-BYTES_PER_S, LATENCY_S = 3.1e9, 0.0005
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,21 +74,7 @@ class Load:
 # -- light workers
 
 
-class _Counting:
-    """Counts what it is called for."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def note(self, method: str) -> None:
-        """It has been called once more."""
-        self.counts[method] = self.counts.get(method, 0) + 1
-
-    def close(self) -> None:
-        """Nothing."""
-
-
-class LightEvaluator(_Counting):
+class LightEvaluator(Counting):
     """Gives samples of a size."""
 
     def __init__(self, sample: SampleCosts) -> None:
@@ -121,7 +104,7 @@ class LightEvaluator(_Counting):
         """Explores as it is told."""
 
 
-class LightReplay(_Counting, SnapshotKeeper):
+class LightReplay(Counting, SnapshotKeeper):
     """Stores nothing, and draws minibatches of a size. The parts of a replay actor are of no use to it."""
 
     def __init__(self, minibatch_bytes: int, *parts: Any) -> None:
@@ -140,103 +123,24 @@ class LightReplay(_Counting, SnapshotKeeper):
         self.note("take")
 
 
-class LightLearner(_Counting):
+class LightLearner(Counting):
     """Learns nothing. The parts of a learner are of no use to it."""
 
     def __init__(self, costs: LearningCosts, *parts: Any) -> None:
         super().__init__()
         self._costs = costs
 
-    def learn(self, drawn: Drawn, minibatch: Bulk, env_steps: int) -> tuple[Done, Bulk]:
+    def learn(self, drawn: Drawn, minibatch: Bulk, env_steps: int) -> tuple[LearnerReport, Bulk]:
         self.note("learn")
         # Of each row an index and a TD error.
-        learnt = Learnt(MINIBATCH, 1, 0, {"default": {}})
-        return Done(learnt, self._costs.learn_s, 0.0), Bulk(12 * MINIBATCH)
+        learnt = Learnt(MINIBATCH, 1, 0, MeanStats())
+        return LearnerReport(learnt, self._costs.learn_s, 0.0), Bulk(12 * MINIBATCH)
 
     def acting_weights(self) -> tuple[dict[str, Progress], Bulk]:
         return {"default": Progress(0, 0, 0, {})}, Bulk(self._costs.weights_bytes)
 
     def snapshot(self) -> tuple[None, Bulk]:
         return None, Bulk(self._costs.state_bytes)
-
-
-# -- the driver, whose work takes time
-
-
-class Stopwatch:
-    """Seconds of the driver's thread between its calls of the runtime, and what these cost it."""
-
-    def __init__(self) -> None:
-        self.program_s = 0.0
-        self.calls_s = 0.0
-        self._since = time.thread_time()
-
-    def stop(self, call_s: float) -> float:
-        """It calls the runtime; for how long it has been busy since the last call."""
-        own = time.thread_time() - self._since
-        self.program_s += own
-        self.calls_s += call_s
-        return own + call_s
-
-    def go_on(self) -> None:
-        """The call is over."""
-        self._since = time.thread_time()
-
-
-class TimedDriver(SimRuntime):
-    """A simulated cluster whose driver is busy for as long as it is in truth."""
-
-    def __init__(self, config: SimConfig, costs: CallCosts) -> None:
-        super().__init__(config)
-        self._costs = costs
-        self.watch = Stopwatch()
-
-    def _call(self, call_s: float, do: Callable[[], Any]) -> Any:
-        self._cluster.sleep(self.now() + self.watch.stop(call_s))
-        result = do()
-        self.watch.go_on()
-        return result
-
-    def spawn(self, build: Callable[[], Any], resources: Resources = Resources()) -> Any:
-        return TimedHandle(self, super().spawn(build, resources))
-
-    def child(self) -> Any:
-        """Nothing: its workers drive no others."""
-        return None
-
-    def started(self, handle: Any) -> Any:
-        return super().started(handle.inner)
-
-    def kill(self, handle: Any) -> None:
-        super().kill(handle.inner)
-
-    def submit(self, handle: Any, method: str, args: Sequence[Any], returns: int) -> Any:
-        """A call of a worker."""
-        return self._call(self._costs.submit_s, lambda: handle.submit(method, *args, returns=returns))
-
-    def put(self, value: Any) -> Any:
-        return self._call(self._costs.put_s, lambda: super(TimedDriver, self).put(value))
-
-    def get(self, refs: Any) -> Any:
-        count = len(refs) if isinstance(refs, list) else 1
-        cost = self._costs.get_s + count * self._costs.get_ref_s
-        return self._call(cost, lambda: super(TimedDriver, self).get(refs))
-
-    def wait(self, refs: Sequence[Any], n: int = 1, timeout: float | None = None) -> Any:
-        cost = self._costs.wait_s + len(refs) * self._costs.wait_ref_s
-        return self._call(cost, lambda: super(TimedDriver, self).wait(refs, n, timeout))
-
-
-class TimedHandle:
-    """A worker as the driver has it."""
-
-    def __init__(self, runtime: TimedDriver, inner: Any) -> None:
-        self.runtime = runtime
-        self.inner = inner
-
-    def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
-        """Calls it."""
-        return self.runtime.submit(self.inner, method, args, returns)
 
 
 # -- one cluster

@@ -19,8 +19,9 @@ from pathlib import Path
 
 import apex_costs
 from apex_cluster import FRAMES_A_STEP, Load, Scenario, simulate
-from apex_costs import MINIBATCH, ApexCosts, CallCosts, LearningCosts, SampleCosts
+from apex_costs import MINIBATCH, ApexCosts, LearningCosts, SampleCosts
 from matplotlib import pyplot
+from ray_calls import CallCosts
 
 WORKERS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Read off figure 5(b): frames/s by workers, with 1 and 4 replay shards; and what the paper says of its learner, and

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import gymnasium
@@ -82,6 +83,8 @@ class BatchedEnv(ABC):
 
     #: ``{group name: (observation_space, action_space)}`` of one agent.
     groups: dict[str, Spaces]
+    #: ``{group name: ids of all agents that may ever be in it}``, where the environment knows them; else empty.
+    agents: Mapping[str, Sequence[Any]] = MappingProxyType({})
     #: How many copies of the environment there are.
     num_slots: int
     #: How users name it: in errors, checkpoints and results.

@@ -92,7 +92,13 @@ class MachineLost(WorkerLost):
 
 
 class ValueLost(MachineLost):
-    """A value that was asked for, or was to be handed over, went with the machine that held it.
+    """A value that was asked for, or was to be handed over, went with the machine that held it, or with the worker that
+    was to give it.
 
     The worker that was called may be in order.
     """
+
+    @classmethod
+    def of(cls, loss: WorkerLost) -> ValueLost:
+        """What is raised by a call for which a value was lost in this way."""
+        return cls(loss.handle, loss.cause)

@@ -17,6 +17,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.pg",
                 "torch.a3c",
                 "torch.ppo",
+                "torch.ppo_central",
                 "torch.impala",
                 "torch.appo",
                 "torch.dqn",
@@ -27,12 +28,18 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
         },
         "rlcore-tf": {"policy_graph": ("tf.pg",)},
         "rlcore-gym": {"env": ("gym",)},
+        "rlcore-batched": {"env": ("batched", "envpool", "external")},
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},
         "rlcore-replay": {"optimizer": ("replay",), "algorithm": ("dqn", "rainbow", "ddpg", "td3", "sac")},
         "rlcore-apex": {"optimizer": ("apex",), "algorithm": ("apex_dqn", "apex_ddpg")},
         "rlcore-async": {
             "optimizer": ("async_gradients", "sharded_ps", "async_samples"),
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
+        },
+        "rlcore-multiagent": {
+            "env": ("pettingzoo", "openspiel"),
+            "optimizer": ("self_play",),
+            "algorithm": ("ppo_central",),
         },
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }

@@ -12,7 +12,7 @@ from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Runtime
 
 
-class Done(NamedTuple):
+class LearnerReport(NamedTuple):
     """What became of one call's work, and the learner's seconds: at it, and idle before it came."""
 
     learnt: Learnt

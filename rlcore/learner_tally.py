@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
-from rlcore.learner_actor import Done
+from rlcore.learner_actor import LearnerReport
+from rlcore.minibatches import Learnt
 from rlcore.policy_optimizer import MeanStats, StepResult
 
 
@@ -35,15 +36,12 @@ class StepTally:
         """Samples were made with weights that so many versions had followed, each."""
         self._staleness += versions
 
-    def updated(
-        self, stats: Mapping[str, Mapping[str, float]], rows: int, updates: int, skipped: int
-    ) -> None:
-        """Updates were made, and some skipped, from so many rows; ``{policy_id: {name: mean}}`` of all of them."""
-        for policy_id, own in stats.items():
-            self._stats.add(policy_id, own, updates + skipped)
-        self._rows += rows
-        self._updates += updates
-        self._skipped += skipped
+    def updated(self, learnt: Learnt) -> None:
+        """Updates were made, and some skipped."""
+        self._stats.merge(learnt.stats)
+        self._rows += learnt.rows
+        self._updates += learnt.updates
+        self._skipped += learnt.skipped
 
     def dropped(self, rows: int) -> None:
         """So many rows that had come are not learnt from."""
@@ -86,12 +84,11 @@ class LearnerTally(StepTally):
         super().__init__(policies)
         self._wait_s = 0.0
 
-    def learnt(self, done: Done) -> None:
+    def learnt(self, report: LearnerReport) -> None:
         """What came of one call."""
-        own = done.learnt
-        self.updated(own.stats, own.rows, own.updates, own.skipped)
-        self.learn_s += done.learn_s
-        self._wait_s += done.wait_s
+        self.updated(report.learnt)
+        self.learn_s += report.learn_s
+        self._wait_s += report.wait_s
 
     def timers(self, seconds: float) -> dict[str, float]:
         return {**super().timers(seconds), "learner_wait_s": self._wait_s}

@@ -15,13 +15,13 @@ from rlcore.policy_optimizer import MeanStats
 
 
 class Learnt(NamedTuple):
-    """What came of one batch: ``rows`` as often as they were learnt from, ``updates`` made and ``skipped``, and the
-    means of each policy's statistics ``{policy_id: {name: mean}}``."""
+    """What came of one batch: ``rows`` as often as they were learnt from, ``updates`` made and ``skipped``, and each
+    policy's statistics, in which updates weigh as much as they have rows."""
 
     rows: int
     updates: int
     skipped: int
-    stats: dict[str, dict[str, float]]
+    stats: MeanStats
 
 
 def learn_in_epochs(
@@ -38,10 +38,10 @@ def learn_in_epochs(
         units = learner.graphs[policy_id].minibatch_unit.rows(own)
         minibatches = (one for _ in range(epochs) for one in shuffled(units, size, rng, devices))
         for output in learner.learn_in_turn(policy_id, pinned[policy_id], minibatches):
-            stats.add(policy_id, output.stats)
+            stats.add(policy_id, output.stats, output.rows or 0)
             updates, rows = updates + 1, rows + (output.rows or 0)
     skipped = learner.skipped_updates - skipped
-    return Learnt(rows, updates - skipped, skipped, stats.mean())
+    return Learnt(rows, updates - skipped, skipped, stats)
 
 
 def shuffled(

@@ -105,6 +105,17 @@ class UpdateRule(ABC):
                 new_state[slot][name] = np.asarray(array)
         return new_weights, new_state
 
+    def fits(self, state: Mapping[str, Any]) -> bool:
+        """Whether ``state`` is what this rule remembers, not another one: it has these slots and no others."""
+        return state.keys() == {"step", *self.slots()}
+
+    def restored(self, state: Mapping[str, Any], weights: Arrays) -> RuleState:
+        """A copy of ``state``; where it is another rule's, that before the first update of ``weights``."""
+        if not self.fits(state):
+            return self.init(weights)
+        memory = {slot: {name: np.array(own) for name, own in state[slot].items()} for slot in self.slots()}
+        return {"step": int(state["step"]), **memory}
+
     @abstractmethod
     def slots(self) -> tuple[str, ...]:
         """The names of the arrays, shaped like the weight, that are kept for each weight."""

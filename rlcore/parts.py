@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore import registry
-from rlcore.config import EvaluatorSettings, ResolvedOptimizer, RuntimeSettings
+from rlcore.config import EvaluatorSettings, ResolvedOptimizer, ResolvedPolicy, RuntimeSettings
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import build_env
 from rlcore.errors import ConfigError
@@ -18,8 +18,8 @@ from rlcore.evaluator_maker import EvaluatorMaker
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.graph_spec import GraphSpec
 from rlcore.hooks import Hooks
-from rlcore.policy_graph import Actor
-from rlcore.policy_mapping import PolicyOf, load_policy_of, policy_function, spaces_by_policy
+from rlcore.policy_graph import Actor, GraphConfig
+from rlcore.policy_mapping import PolicyOf, check_agents, load_policy_of, policy_function, spaces_by_policy
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
@@ -74,12 +74,13 @@ def _build_around(
     starts: Mapping[str, Start],
 ) -> Parts:
     config, ids, trainings = run.config, tuple(run.policies), _trainings(run)
+    check_agents(env, policy_of)
     spaces, model = spaces_by_policy(env, policy_function(policy_of, ids), ids), env.model()
     specs = {
         policy_id: GraphSpec(
             registry.load("policy_graph", entry.graph),
             *_seen(spaces[policy_id], config.filter),
-            graph_config(entry),
+            _settled(entry, env, config.filter),
             seed_for(config.seed, Purpose.GRAPH, i),
             model,
         )
@@ -130,6 +131,14 @@ def start_runtime(settings: RuntimeSettings) -> Runtime:
 def _seen(spaces: Spaces, filter_name: str) -> Spaces:
     """The spaces as the policy has them: observations come through the filter."""
     return filtered_space(spaces[0], leaf_filters(FILTERS[filter_name], spaces[0])), spaces[1]
+
+
+def _settled(entry: ResolvedPolicy, env: BatchedEnv, filter_name: str) -> GraphConfig:
+    """A policy's config, completed by what is known of the environment's agents."""
+    agents = {
+        agent: _seen(env.groups[group], filter_name)[0] for group, own in env.agents.items() for agent in own
+    }
+    return registry.load("policy_graph", entry.graph).settled(graph_config(entry), agents)
 
 
 def _reward_filters(name: str, specs: Mapping[str, GraphSpec]) -> dict[str, RewardFilter]:

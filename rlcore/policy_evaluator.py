@@ -85,7 +85,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
         self._collect = collect
         self._check, self._devices = check_observations, devices
-        self._on_episode = on_episode
+        self._on_episode, self._index = on_episode, index
         self._seed = seed_sequence(rng)
         seeds = self._seed.spawn(2)
         self._rng = np.random.default_rng(seeds[0])
@@ -127,7 +127,6 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self._metrics = Metrics()
         self._samples = 0
         self._recent = RecentSamples()
-        self._kept: dict[str, Any] = {}
 
     @classmethod
     def remote(cls, **same: Any) -> Any:
@@ -148,6 +147,11 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         return GeneralSampler(self.env, self._roles, self._policy_of, index=index, explore=explore, rng=self._rng)
 
     @property
+    def samples(self) -> int:
+        """How many it has collected."""
+        return self._samples
+
+    @property
     def collect(self) -> Collect:
         """How much one sample is."""
         return self._collect
@@ -157,6 +161,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
     def sample(self) -> SampleBatch | MultiAgentBatch:
         """One fragment or the episodes that ``collect`` says, postprocessed where the policies can do it here."""
         batch = self._sample()
+        self._samples += 1
         return batch[DEFAULT_POLICY] if self._lone else batch
 
     def sample_counted(self) -> tuple[SampleInfo, MultiAgentBatch]:
@@ -254,8 +259,14 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
             own = units.get(policy_id) if isinstance(units, Mapping) else units
             if not len(part) or (isinstance(units, Mapping) and (own is None or not len(own))):
                 continue
-            result[policy_id] = self.graph(policy_id).gradients(part, own)
+            result[policy_id] = self.drawing_graph(policy_id, self._samples).gradients(part, own)
         return result
+
+    def drawing_graph(self, policy_id: str, number: int) -> PolicyGraph:
+        """The policy's graph, whose loss draws what it needs for the sample ``number`` of this evaluator and life."""
+        graph = self.graph(policy_id)
+        graph.draw_apart((self._index, self._sampler.book.life, number))
+        return graph
 
     def keep_samples(self, count: int) -> None:
         """From now on the last ``count`` samples are kept for ``gradients_apart``."""
@@ -272,8 +283,8 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         sample, outputs = self._recent[number], {}
         for policy_id, own in units.items():
             if len(own):
-                pinned = sample.pinned(policy_id, self.graph(policy_id))
-                outputs[policy_id] = self.graph(policy_id).gradients(pinned, own)
+                graph = self.drawing_graph(policy_id, number)
+                outputs[policy_id] = graph.gradients(sample.pinned(policy_id, graph), own)
         gradients = {policy_id: output.gradients for policy_id, output in outputs.items()}
         told = {policy_id: replace(output, gradients={}) for policy_id, output in outputs.items()}
         return told, gradients, {policy_id: output.count for policy_id, output in outputs.items()}
@@ -319,6 +330,10 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
                 self.policies[policy_id].set_weights(acting)
             self._roles[policy_id].version = version
 
+    def version(self, policy_id: str) -> int:
+        """That of the policy's weights; 0 for those that it began with."""
+        return self._roles[policy_id].version
+
     def on_progress(self, progress: Mapping[str, Progress]) -> None:
         """Passes a run's progress to the policies: their schedules go by it."""
         for policy_id, own in progress.items():
@@ -330,8 +345,9 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         weights = update.weights
         if parts:
             weights = parts[0] if update.replica is None else update.replica.weights(self, parts)
-        self.set_weights(weights, update.version)
+        # Weights come last: they are what the sender's graphs had after that progress, targets included.
         self.on_progress(update.progress)
+        self.set_weights(weights, update.version)
         for policy_id in update.progress:
             self._roles[policy_id].version = update.version
         self.set_filters(update.filters)
@@ -349,10 +365,6 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         for policy_id, state in states.items():
             self.graph(policy_id).set_state(state)
             self._stale.add(policy_id)
-
-    def hold(self, key: str, value: Any) -> None:
-        """Holds a value in place of another of that key: so it outlives the machine that it was made on."""
-        self._kept[key] = value
 
     def reseed(self, seed: np.random.SeedSequence) -> None:
         """Draws from ``seed`` from now on, in acting and for the seeds of environments that are reset."""

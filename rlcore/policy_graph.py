@@ -203,7 +203,11 @@ class PolicyGraph(ABC):
     def gradients(
         self, batch: SampleBatch | Pinned[Any], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
-        """Gradients of the loss, averaged over the chosen units (all where None). Changes nothing."""
+        """Gradients of the loss, averaged over the chosen units (all where None). Changes nothing.
+
+        Another copy of the graph may apply them, and after other updates than this one knows of: they are of all
+        weights that any update moves, and which of them move is for ``apply_gradients`` to decide.
+        """
 
     @abstractmethod
     def apply_gradients(self, gradients: Weights) -> None:
@@ -228,6 +232,15 @@ class PolicyGraph(ABC):
     ) -> list[Remark]:
         """What it would assume of these spaces without being told: said once, when a run is built."""
         return []
+
+    @classmethod
+    def settled(cls, config: GraphConfig, agents: Mapping[Any, gymnasium.Space[Any]]) -> GraphConfig:
+        """``config`` completed by what is known of the environment once it is there.
+
+        ``agents`` are the observation spaces, as policies see them, of all agents that may ever take part; none where
+        the environment does not know them.
+        """
+        return config
 
     def initial_state(self, n: int) -> State:
         """The recurrent state of ``n`` fresh episodes."""
@@ -318,8 +331,17 @@ class PolicyGraph(ABC):
         """
         raise OptimizerError(f"{type(self).__name__} offers no update_rule, which this optimizer needs")
 
+    def draw_apart(self, stream: tuple[int, ...]) -> None:
+        """From now on ``gradients`` draws what the loss needs apart from other copies of this graph, and from what this
+        one drew for other samples: ``stream`` says whose copy it is and for which sample. The same gives the same, and
+        it is no part of the state. Graphs whose losses draw nothing have nothing to do."""
+
     def on_progress(self, progress: Progress) -> None:
-        """Told after every update: the place for schedules, target updates, adaptive coefficients."""
+        """Told after every update: the place for schedules, target updates, adaptive coefficients.
+
+        Copies that compute gradients are told before they are given the weights that go with it, those that no gradient
+        moves included: whatever they make of their own targets gives way to those.
+        """
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
         """u^1 .. u^n: what may be called by name."""

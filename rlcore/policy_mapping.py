@@ -8,6 +8,7 @@ from typing import Any
 from rlcore import registry
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.errors import ConfigError, UserError
+from rlcore.lookup_errors import did_you_mean
 
 #: From an agent's id to its policy's.
 PolicyOf = Callable[[Any], str]
@@ -40,13 +41,14 @@ def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: 
 
         return ask
     if policy_of is not None:
-        table = dict(policy_of)
+        # A config that was saved has the keys of a mapping as strings.
+        table = {str(agent): policy_id for agent, policy_id in policy_of.items()}
 
         def look_up(agent_id: Any) -> str:
-            if agent_id not in table:
-                known = ", ".join(map(str, table))
+            if str(agent_id) not in table:
+                known = ", ".join(table)
                 raise UserError(f"policy_of names no policy for agent {agent_id!r}, only for: {known}")
-            return str(table[agent_id])
+            return str(table[str(agent_id)])
 
         return look_up
     if len(policy_ids) == 1:
@@ -63,18 +65,46 @@ def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: 
     return namesake
 
 
+def check_agents(env: BatchedEnv, policy_of: PolicyOf | Mapping[Any, str] | None) -> None:
+    """``ConfigError`` where a mapping names an agent that the environment, which knows its agents, does not have."""
+    if not env.agents or not isinstance(policy_of, Mapping):
+        return
+    agents = [str(agent) for own in env.agents.values() for agent in own]
+    for agent in policy_of:
+        if str(agent) not in agents:
+            hint, known = did_you_mean(str(agent), agents), ", ".join(agents)
+            raise ConfigError(f"policy_of: '{env.name}' has no agent {agent!r}{hint} (its agents: {known})")
+
+
 def spaces_by_policy(env: BatchedEnv, policy_of: PolicyOf, policy_ids: tuple[str, ...]) -> dict[str, Spaces]:
-    """The spaces each policy acts in: those of the group that bears its agents' or its own name, else the only ones."""
-    groups = env.groups
-    if len(groups) == 1:
-        (only,) = groups.values()
-        return dict.fromkeys(policy_ids, only)
+    """The spaces each policy acts in: those of its agents' groups, else the only ones.
+
+    Where the environment does not say which agents are in a group, the group's name stands for them: a policy that
+    bears it, or that ``policy_of`` gives for it. ``UserError`` where agents of one policy differ in their spaces, and
+    where the environment knows its agents and one has no policy.
+    """
     result: dict[str, Spaces] = {}
-    for group, spaces in groups.items():
-        policy_id = group if group in policy_ids else policy_of(group)
+    first: dict[str, Any] = {}
+    for agent, spaces in _agents(env):
+        policy_id = agent if agent in policy_ids and not env.agents else policy_of(agent)
         if result.setdefault(policy_id, spaces) != spaces:
-            raise UserError(f"policy '{policy_id}' acts for groups with different spaces; give each its own")
+            raise UserError(
+                f"policy '{policy_id}' acts for agents of '{env.name}' with different spaces, such as "
+                f"{first[policy_id]!r} and {agent!r}; give each kind of agent a policy of its own"
+            )
+        first.setdefault(policy_id, agent)
     missing = [policy_id for policy_id in policy_ids if policy_id not in result]
+    if len(env.groups) == 1:
+        (only,) = env.groups.values()
+        return result | dict.fromkeys(missing, only)
     if missing:
-        raise UserError(f"no group of '{env.name}' ({', '.join(groups)}) is acted for by: {', '.join(missing)}")
+        names = ", ".join(str(agent) for agent, _ in _agents(env))
+        raise UserError(f"no agent of '{env.name}' ({names}) is acted for by: {', '.join(missing)}")
     return result
+
+
+def _agents(env: BatchedEnv) -> list[tuple[Any, Spaces]]:
+    """The agents that are known, or the groups' names in their place, with their spaces."""
+    if env.agents:
+        return [(agent, env.groups[group]) for group, agents in env.agents.items() for agent in agents]
+    return list(env.groups.items()) if len(env.groups) > 1 else []

@@ -28,7 +28,7 @@ class OptimizerConfig(BaseModel):
 
 @dataclass(frozen=True)
 class StepResult:
-    """What one ``step()`` did: counts, losses averaged over its updates by policy, and seconds by activity.
+    """What one ``step()`` did: counts, losses averaged over the rows of its updates by policy, and seconds by activity.
 
     ``timers`` has ``sample_s``, ``learn_s`` and ``sync_s``; others of an optimizer's own stand in the rows beside them.
     """
@@ -134,24 +134,33 @@ class PolicyOptimizer(ABC):
         return self.get_state()
 
 
+@dataclass
 class MeanStats:
-    """Averages the statistics of many updates, key by key."""
+    """Averages the statistics of many updates by policy, key by key: ``{policy_id: {name: ...}}`` of both."""
 
-    def __init__(self) -> None:
-        self._sums: dict[str, dict[str, float]] = {}
-        self._weights: dict[str, dict[str, float]] = {}
+    sums: dict[str, dict[str, float]] = field(default_factory=dict)
+    weights: dict[str, dict[str, float]] = field(default_factory=dict)
 
     def add(self, policy_id: str, stats: Mapping[str, float], weight: float = 1.0) -> None:
-        """One update's statistics, of that weight in the mean."""
-        sums = self._sums.setdefault(policy_id, {})
-        weights = self._weights.setdefault(policy_id, {})
-        for name, value in stats.items():
-            sums[name] = sums.get(name, 0.0) + weight * value
-            weights[name] = weights.get(name, 0.0) + weight
+        """One update's statistics, of that weight in the mean: its rows, where updates are not all of as many."""
+        if weight:
+            weighted = {name: weight * value for name, value in stats.items()}
+            self._add(policy_id, weighted, dict.fromkeys(stats, weight))
+
+    def merge(self, others: MeanStats) -> None:
+        """Those of others, as if they had been added here one by one."""
+        for policy_id, sums in others.sums.items():
+            self._add(policy_id, sums, others.weights[policy_id])
+
+    def _add(self, policy_id: str, sums: Mapping[str, float], weights: Mapping[str, float]) -> None:
+        for known, more in ((self.sums, sums), (self.weights, weights)):
+            own = known.setdefault(policy_id, {})
+            for name, value in more.items():
+                own[name] = own.get(name, 0.0) + value
 
     def mean(self) -> dict[str, dict[str, float]]:
         """``{policy_id: {name: mean}}``"""
         return {
-            policy_id: {name: total / self._weights[policy_id][name] for name, total in sums.items()}
-            for policy_id, sums in self._sums.items()
+            policy_id: {name: total / self.weights[policy_id][name] for name, total in sums.items()}
+            for policy_id, sums in self.sums.items()
         }

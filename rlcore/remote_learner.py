@@ -49,7 +49,7 @@ class RemoteLearner(Generic[Note]):
 
     Weights and the learner's state go from worker to worker by reference. An evaluator is sent the newest weights once
     it has sampled ``max_weight_delay`` environment steps since it was sent some. Every ``snapshot_every`` updates
-    ``keepers`` get the learner's state.
+    ``keepers`` get the learner's state; ``owner`` tells it from those of other learners in the run.
 
     One that takes the place of a learner that was lost goes on from there: until it has, it gets no work and nothing
     is asked of it, so that nothing comes of a learner that knows nothing. ``went_back`` is told how far every policy is
@@ -66,6 +66,7 @@ class RemoteLearner(Generic[Note]):
         queue: int,
         upkeep: Upkeep,
         keepers: Crew,
+        owner: str,
         went_back: Callable[[Mapping[str, Progress]], None] = lambda progress: None,
     ) -> None:
         self._runtime = runtime
@@ -73,7 +74,7 @@ class RemoteLearner(Generic[Note]):
         self._upkeep = upkeep
         self._went_back = went_back
         self.crew: Crew = evaluators.others("learner", [build], Resources(gpus=gpus), self._succeed)
-        self.snapshots = Snapshots(runtime, keepers)
+        self._snapshots = Snapshots(runtime, keepers, f"learner of {owner}")
         # Two more: weights and a snapshot wait for no place in the queue.
         self._calls: InFlight[tuple[_Asked | None, Note | None]] = InFlight(runtime, self.crew, queue + 2)
         self._queue = queue
@@ -111,8 +112,8 @@ class RemoteLearner(Generic[Note]):
 
     @property
     def awaited(self) -> list[Awaited]:
-        """What to wait for: calls of the learner, and of those who keep its state."""
-        return [self._calls, *self.snapshots.awaited]
+        """What to wait for: calls of the learner."""
+        return [self._calls]
 
     def arrived(self) -> Iterator[Arrival[Note]]:
         """The calls that have come to an end. Weights that have come are published, and asked for where they are due:
@@ -145,10 +146,10 @@ class RemoteLearner(Generic[Note]):
             if asked is _Asked.RESUME:
                 self._resumed(done)
             elif asked is _Asked.SNAPSHOT and done.value is not LOST:
-                self.snapshots.keep(done.others[0])
+                self._snapshots.keep(done.others[0], self._updates)
             elif not isinstance(done.value, Lost):
                 self._publish(done.others[0], done.value)
-        self.snapshots.take_in()
+        self._snapshots.take_in()
         if self._is_new and self._calls.room(0) and not self._asked:
             self._have_it_resume()
 
@@ -166,7 +167,7 @@ class RemoteLearner(Generic[Note]):
         """Weights, a snapshot; whether it was asked for anything."""
         asked = False
         since = self._updates - self._asked_at[_Asked.SNAPSHOT]
-        if since >= self._upkeep.snapshot_every or self.snapshots.to_renew:
+        if since >= self._upkeep.snapshot_every or self._snapshots.gone:
             asked = self._ask(_Asked.SNAPSHOT)
         if self._weights_gone:
             return self._ask(_Asked.WEIGHTS) or asked
@@ -212,28 +213,25 @@ class RemoteLearner(Generic[Note]):
     def _succeed(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """Another learner takes the place of one that was lost."""
         self._is_new = True
-        self.snapshots.look_for()
         return []
 
     def _have_it_resume(self) -> None:
-        """From the best source; from the beginning, where nobody has kept anything so far."""
-        if self.snapshots.looking:
-            return
-        source = self.snapshots.source()
-        if source is not None:
+        """From the last state; from the beginning, where nobody has kept anything so far."""
+        if self._snapshots.last is None:
+            self._goes_on({})
+        else:
             self._asked.add(_Asked.RESUME)
-            self._calls.submit(0, (_Asked.RESUME, None), _Asked.RESUME.value, source)
-        elif self.snapshots.any_kept:
+            self._calls.submit(0, (_Asked.RESUME, None), _Asked.RESUME.value, self._snapshots.last)
+
+    def _resumed(self, done: Arrival[Any]) -> None:
+        if done.handle is not self.crew.members[0].handle:
+            # It has gone meanwhile itself.
+            return
+        if done.value is LOST:
             raise RlcoreError(
                 "the learner was lost, and its state with the machines of all who held it: go on from a checkpoint"
             )
-        else:
-            self._goes_on({})
-
-    def _resumed(self, done: Arrival[Any]) -> None:
-        """What it was to go on from may have gone meanwhile with a machine, and so may the learner itself."""
-        if done.value is not LOST and done.handle is self.crew.members[0].handle:
-            self._goes_on(done.value)
+        self._goes_on(done.value)
 
     def _goes_on(self, progress: Mapping[str, Progress]) -> None:
         self._is_new = False
@@ -281,7 +279,7 @@ class RemoteLearner(Generic[Note]):
         self._sent = [-1] * len(self._sent)
         self._delays = [0] * len(self._delays)
         learner = self._runtime.put(state["learner"])
-        self.snapshots.begin_with(learner)
+        self._snapshots.begin_with(learner)
         self._is_new, self._went_back_to = False, None
         self._went_back(self.crew.ask("resume", learner)[0])
 

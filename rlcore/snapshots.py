@@ -1,9 +1,10 @@
-"""Snapshots: what a learner goes on from that takes the place of one that was lost, kept by other workers."""
+"""Snapshots: what a worker goes on from that takes the place of one that was lost, kept by other workers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from itertools import starmap
+from typing import Any, NamedTuple
 
 from rlcore.crew import LOST, Crew
 from rlcore.in_flight import Asides
@@ -16,120 +17,98 @@ COPIES = 3
 class SnapshotKeeper:
     """What workers can do that keep snapshots beside their own work."""
 
-    _snapshot: dict[str, Any] | None = None
+    _kept: Mapping[str, Any] = {}
 
-    def keep(self, snapshot: dict[str, Any]) -> None:
-        """Holds a learner's state, which so outlives the learner's machine."""
-        self._snapshot = snapshot
+    def keep(self, whose: str, snapshot: Any) -> None:
+        """Holds a worker's state in place of the one before, which so outlives that worker's machine."""
+        self._kept = {**self._kept, whose: snapshot}
 
-    def kept(self) -> tuple[bool, dict[str, Any] | None]:
-        """Whether it holds one, and that: a driver hands it on by reference."""
-        return self._snapshot is not None, self._snapshot
+
+class _Snapshot(NamedTuple):
+    """A worker's state after so many updates."""
+
+    state: Ref
+    updates: int
 
 
 class Snapshots:
-    """The learner's last state, which goes from the learner to ``keepers`` and does not come into the driver.
+    """The last state of one worker, which goes from there to ``keepers`` and does not come into the driver.
 
     Those are workers that are ``SnapshotKeeper`` beside whatever they do; a few of them, far apart, hold each state. So
-    it outlives the learner's machine, unless all of them are on that one too.
+    it outlives the worker's machine, unless all of them are on that one too: references to a value are good while
+    anybody has it. Until one of them has a state the one before is the last. Who takes the place of one that had it is
+    given it, from wherever it still is.
     """
 
-    def __init__(self, runtime: Runtime, keepers: Crew) -> None:
+    def __init__(self, runtime: Runtime, keepers: Crew, whose: str, turn: int = 0) -> None:
+        """``whose`` tells it from those of other workers in the run; of several take ``turn`` who keeps them."""
         self._keepers = keepers
-        self._keeping: Asides[None] = Asides(runtime, keepers, 1)
-        self._asking: Asides[None] = Asides(runtime, keepers, 1)
-        self._last: Ref | None = None
-        #: The driver's own, from before anything was kept.
-        self._first: Ref | None = None
-        #: By place, the worker that was last known to have one; the newest last.
+        self._whose = whose
+        self._turn = turn
+        self._keeping: Asides[_Snapshot] = Asides(runtime, keepers, 1)
+        #: The driver's own, and the last.
+        self._first: _Snapshot | None = None
+        self._last: _Snapshot | None = None
+        #: By place, who has the last.
         self._holders: dict[int, Handle] = {}
-        #: What a new learner may go on from: what has come, who else may be asked, and then what the driver knows of.
-        self._found: list[Ref] = []
-        self._places: list[int] = []
-        self._known: list[Ref] = []
+        #: Of how many updates it has been said that they are lost.
+        self._counted = 0
 
-    @property
-    def any_kept(self) -> bool:
-        """Whether anybody has ever had one."""
-        return bool(self._holders)
+    def begin_with(self, state: Ref) -> None:
+        """The driver's own: what a run begins with or goes on from."""
+        self._first = self._last = _Snapshot(state, 0)
+        self._counted = 0
+        self._holders.clear()
+        self._keeping.forget()
+
+    def keep(self, state: Ref, updates: int) -> None:
+        """Sends it to those who keep it; whoever has not taken the one before goes without."""
+        idle, snapshot = self._keeping.idle(), _Snapshot(state, updates)
+        for place in _far_apart(sorted(self._keepers.by_place), self._turn):
+            if place in idle:
+                self._give(place, snapshot)
+
+    def _give(self, place: int, snapshot: _Snapshot) -> None:
+        self._keeping.submit(place, snapshot, "keep", self._whose, snapshot.state)
+
+    def take_in(self) -> None:
+        """Notes who has got it."""
+        # Keepers may be many, and there is seldom anything to hear of them.
+        for kept in self._keeping.arrived() if self._keeping.count() else ():
+            newer = self._last is None or kept.note.updates > self._last.updates
+            if kept.value is not LOST and newer:
+                self._last = kept.note
+                self._holders.clear()
+            if kept.value is not LOST and kept.note is self._last:
+                self._holders[kept.index] = kept.handle
+        for place, handle in list(self._holders.items()):
+            if not self._is_there(place, handle) and self._keeping.room(place) and self._last is not None:
+                del self._holders[place]
+                self._give(place, self._last)
+
+    def _is_there(self, place: int, handle: Handle) -> bool:
+        return self._keepers.members[place].handle is handle
 
     @property
     def gone(self) -> bool:
-        """Whether those who had one have been lost, every one of them."""
-        return self.any_kept and not self._there()
+        """Whether those who had the last have been lost, every one of them, and somebody could have another."""
+        if self._last is self._first or self._keeping.count() or any(starmap(self._is_there, self._holders.items())):
+            return False
+        return bool(self._keeping.idle())
 
     @property
-    def to_renew(self) -> bool:
-        """Whether it is gone, and somebody could have another."""
-        return self.gone and bool(self._keeping.idle())
+    def last(self) -> Ref | None:
+        """The last state; None where there is none."""
+        return None if self._last is None else self._last.state
 
-    def _there(self) -> list[int]:
-        """The places of those who have one, the newest first."""
-        there = self._keepers.by_place
-        return [index for index, handle in reversed(self._holders.items()) if there.get(index) is handle]
-
-    @property
-    def awaited(self) -> list[Asides[None]]:
-        """What to wait for; nothing, most of the time."""
-        return [calls for calls in (self._keeping, self._asking) if calls.count()]
-
-    def keep(self, snapshot: Ref) -> None:
-        """Sends it to those who keep it; whoever has not taken the one before goes without."""
-        self._last = snapshot
-        idle = self._keeping.idle()
-        for index in _far_apart(sorted(self._keepers.by_place)):
-            if index in idle:
-                self._keeping.submit(index, None, "keep", snapshot)
-
-    def take_in(self) -> None:
-        """Notes who has got it, and what came of asking for it."""
-        # Keepers may be many, and there is seldom anything to hear of them.
-        for kept in self._keeping.arrived() if self._keeping.count() else ():
-            if kept.value is not LOST:
-                self._holders.pop(kept.index, None)
-                self._holders[kept.index] = kept.handle
-        for asked in self._asking.arrived() if self._asking.count() else ():
-            if asked.value is True:
-                self._found.append(asked.others[0])
-
-    def begin_with(self, state: Ref) -> None:
-        """The driver's own: what a run goes on from that was saved."""
-        self._first, self._last = state, None
-        self._holders.clear()
-        for calls in self.awaited:
-            calls.forget()
-
-    # -- for a new learner
-
-    def look_for(self) -> None:
-        """A new learner is to go on from it: ``source`` gives one after the other, the best first."""
-        self._asking.forget()
-        self._found.clear()
-        self._places = self._there()
-        self._known = [] if self._last is None else [self._last]
-        if self._first is not None and not self.any_kept:
-            self._known.append(self._first)
-
-    @property
-    def looking(self) -> bool:
-        """Whether somebody is being asked for it, and has not answered."""
-        there = self._there()
-        while self._places and not self._found and not self._asking.count():
-            # It is asked of one after the other: what is handed on is there, and nobody else waits for who is lost.
-            place = self._places.pop(0)
-            if place in there:
-                self._asking.submit(place, None, "kept", returns=2)
-        return not self._found and self._asking.count() > 0
-
-    def source(self) -> Ref | None:
-        """The next best; None where there are no more."""
-        for found in (self._found, self._known):
-            if found:
-                return found.pop(0)
-        return None
+    def lost(self, updates: int) -> int:
+        """Of so many updates, how many are in no state and have not been counted here before."""
+        known = max(self._counted, 0 if self._last is None else self._last.updates)
+        self._counted = updates
+        return updates - known
 
 
-def _far_apart(places: Sequence[int]) -> list[int]:
+def _far_apart(places: Sequence[int], turn: int) -> list[int]:
     """Some of them, whose neighbours are likely to be on the same machine."""
     count = min(COPIES, len(places))
-    return [places[i * len(places) // count] for i in range(count)]
+    return [places[(turn + i * len(places) // count) % len(places)] for i in range(count)]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from rlcore.errors import ConfigError
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Ref, Runtime
-from rlcore.sample_stream import SampleStream
+from rlcore.sample_stream import Sample, SampleStream
 
 
 class Awaited(Protocol):
@@ -50,6 +50,11 @@ class TakesTurns(PolicyOptimizer):
         """Whether there is room for more samples."""
         return True
 
+    @property
+    def held(self) -> Collection[Sample]:
+        """Samples that it has taken and that keep evaluators from giving more."""
+        return ()
+
     def ask(self) -> None:
         """Asks its own workers for whatever may be done; it waits for nothing."""
 
@@ -79,7 +84,7 @@ def step_in_turns(optimizers: Sequence[TakesTurns], runtime: Runtime) -> list[St
             optimizer.ask()
         if all(optimizer.wants_samples and not optimizer.samples.full for optimizer in optimizers):
             for optimizer in optimizers:
-                optimizer.samples.ask()
+                optimizer.samples.ask(optimizer.held)
         wait_for_any([one for optimizer in optimizers for one in optimizer.awaited()], runtime)
         for optimizer in optimizers:
             optimizer.take_in()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.acting.actor_networks import networks
 from rlcore.acting.architecture import LOG_STD, Architecture, refuse_encoders
+from rlcore.acting.body import Shapes
 from rlcore.acting.distributions import Distribution
 from rlcore.acting.masks import mask_for, masked
 from rlcore.acting.model_config import ModelConfig
@@ -65,7 +66,11 @@ class ActorCriticActor(WeightedActor):
         self._flatten = FlatObs(observation_space, model.scale)
         self._mask = mask_for(observation_space, action_space)
         self._distribution: Distribution = distribution_for(action_space, squash)
-        super().__init__(self._architecture.shapes(), weights)
+        super().__init__(self.shapes(), weights)
+
+    def shapes(self) -> Shapes:
+        """The weights that it reads, with their shapes."""
+        return self._architecture.shapes()
 
     def describe(self) -> dict[str, Any]:
         """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""

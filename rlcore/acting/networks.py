@@ -12,6 +12,9 @@ from rlcore.acting.model_config import Activation
 
 Float32 = NDArray[np.float32]
 
+#: How many rows go through the layers at once: what lies between two layers then stays in the processor's cache.
+ROWS_AT_ONCE = 1024
+
 
 def layer_names(prefix: str, hidden: int) -> list[str]:
     """``prefix.hidden_0`` ... ``prefix.out``: the layers of a network with ``hidden`` hidden ones, first to last."""
@@ -43,7 +46,10 @@ class MLP:
         self._out = Linear(weights, f"{prefix}.out")
 
     def __call__(self, x: Float32) -> Float32:
-        return self._out(self._body(x))
+        if len(x) <= ROWS_AT_ONCE:
+            return self._out(self._body(x))
+        parts = [x[begin : begin + ROWS_AT_ONCE] for begin in range(0, len(x), ROWS_AT_ONCE)]
+        return np.concatenate([self._out(self._body(part)) for part in parts])
 
 
 class HiddenLayers:

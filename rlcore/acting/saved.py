@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 
 from rlcore.acting.actor import ActorCriticActor
+from rlcore.acting.central import CentralCriticActor
 from rlcore.acting.deterministic import DeterministicActor, DeterministicConfig
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.q_actor import QActor
@@ -29,7 +30,8 @@ _CONFIGURED: Mapping[str, tuple[type[Any], type[Any]]] = {
 def describe_actor(actor: Actor | None) -> dict[str, Any] | None:
     """``actor`` as plain JSON, without its weights; None for one of a class that the kernel does not know."""
     # Not isinstance: what a subclass changes would be lost.
-    if type(actor) is ActorCriticActor:
+    # To act, one with a central critic is one without values.
+    if isinstance(actor, ActorCriticActor) and type(actor) in (ActorCriticActor, CentralCriticActor):
         return {"kind": _ACTOR_CRITIC, **actor.describe()}
     for kind, (own, _) in _CONFIGURED.items():
         if isinstance(actor, own) and type(actor) is own:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,16 +79,49 @@ class CriticsRules(OffPolicyRules):
 
     def update_rule(self) -> UpdateRule:
         """``OptimizerError`` where groups of parameters move apart from each other."""
-        groups, own = self.groups(), self.config
-        apart = {repr((group.learning_rate, group.delay)) for group in groups} != {repr((own.learning_rate, 1))}
-        if apart or own.max_grad_norm is not None:
+        if self._moves_apart:
             raise OptimizerError(
-                f"{type(self).__name__} moves {', '.join(group.name for group in groups)} apart from each other, by "
-                "learning rate, delay or max_grad_norm: no one update rule says how"
+                f"{type(self).__name__} moves {', '.join(group.name for group in self.groups())} apart from each "
+                "other, by learning rate, delay or max_grad_norm: no one update rule says how"
             )
-        return Adam(self._learning_rate, epsilon=own.adam_epsilon)
+        return Adam(self._learning_rate, epsilon=self.config.adam_epsilon)
+
+    @property
+    def _moves_apart(self) -> bool:
+        own = self.config
+        rates = {repr((group.learning_rate, group.delay)) for group in self.groups()}
+        return own.max_grad_norm is not None or rates != {repr((own.learning_rate, 1))}
+
+    # -- state
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """As ``update_rule().init`` gives it; by group, each in that form, where no one rule says how they move."""
+        by_group = super().optimizer_state()
+        return by_group if self._moves_apart else together(by_group)
+
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        super().set_optimizer_state(by_groups(state, self.groups()))
 
     @property
     def acting(self) -> frozenset[str]:
         """The policy's."""
         return frozenset(self._architecture.policy_shapes())
+
+
+def together(by_group: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """The memory of groups that move alike as that of one rule."""
+    states = list(by_group.values())
+    slots = [slot for slot in states[0] if slot != "step"]
+    memory = {slot: {name: own for state in states for name, own in state[slot].items()} for slot in slots}
+    return {"step": max(state["step"] for state in states), **memory}
+
+
+def by_groups(state: Mapping[str, Any], groups: Sequence[Group]) -> Mapping[str, Any]:
+    """The other way round; what is by group stays as it is."""
+    if "step" not in state:
+        return state
+    slots = [slot for slot in state if slot != "step"]
+    return {
+        group.name: {"step": state["step"], **{slot: {name: state[slot][name] for name in group.names} for slot in slots}}
+        for group in groups
+    }

@@ -92,6 +92,10 @@ class DDPGRules(CriticsRules):
     def coefficients(self) -> dict[str, Coefficient]:
         return self._coefficients_after(self._updates_made)
 
+    def coefficients_of_gradients(self) -> dict[str, Coefficient]:
+        """The policy's loss always counts: whether the policy moves is for whoever applies them."""
+        return self._coefficients_after(self.config.policy_delay - 1)
+
     def _coefficients_after(self, updates: int) -> dict[str, Coefficient]:
         """Of the update after so many: the policy's loss counts where the policy moves."""
         moves = (updates + 1) % self.config.policy_delay == 0

@@ -67,6 +67,10 @@ class LearningGraph(PolicyGraph):
     def coefficients(self) -> dict[str, Coefficient]:
         """What the terms of the loss count for, as things stand, in the order in which they are computed."""
 
+    def coefficients_of_gradients(self) -> dict[str, Coefficient]:
+        """The same where somebody else may apply the gradients, after another number of updates."""
+        return self.coefficients()
+
     def watched(self) -> frozenset[str]:
         """The terms that count for nothing at any time of a run, by the config: no gradient flows through them."""
         return frozenset()

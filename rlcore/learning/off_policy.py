@@ -61,7 +61,8 @@ class OffPolicyRules(LearningGraph):
     """Learns values from transitions with the help of targets.
 
     Draws that the loss needs are a function of how many updates were made, so that learning from the same minibatch at
-    the same point gives the same; in the state there is a key for them and that number.
+    the same point gives the same; in the state there is a key for them and that number. Copies that compute gradients
+    for others draw each by a key of its own for each sample (``draw_apart``).
     """
 
     config: Any  # an OffPolicyConfig, and more
@@ -83,6 +84,7 @@ class OffPolicyRules(LearningGraph):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         self._updates_made = 0
         self._key = int(rng.integers(2**63))
+        self._stream: tuple[int, ...] = ()
         self._clock = TargetClock(self.config.target_update_every, self.config.tau, self._target_delay)
 
     @property
@@ -102,8 +104,18 @@ class OffPolicyRules(LearningGraph):
 
     def _drawn(self, rows: int, update: int) -> tuple[Draws, Draws]:
         """What is drawn for the update after so many: once for all rows, and for each of so many pinned rows."""
-        rng = np.random.Generator(np.random.Philox(key=self._key, counter=[0, 0, 0, update]))
+        rng = np.random.Generator(np.random.Philox(key=self._stream_key(), counter=[0, 0, 0, update]))
         return self._shared_draws(rng), self._draws(rng, rows)
+
+    def draw_apart(self, stream: tuple[int, ...]) -> None:
+        """The key of all draws is another one from now on, made of the graph's own and ``stream``."""
+        self._stream = stream
+
+    def _stream_key(self) -> int:
+        if not self._stream:
+            return self._key
+        low, high = np.random.SeedSequence(self._key, spawn_key=self._stream).generate_state(2, np.uint64).tolist()
+        return int(low | high << 64)
 
     @abstractmethod
     def _read_actions(self, actions: Columns) -> NDArray[Any]:
@@ -126,6 +138,8 @@ class OffPolicyRules(LearningGraph):
     def on_progress(self, progress: Progress) -> None:
         """Schedules and hard updates of the targets go by the environment steps, soft ones by the updates."""
         super().on_progress(progress)
+        # Updates that were made elsewhere, by a shard or of another copy.
+        self._updates_made = max(self._updates_made, progress.updates)
         self._clock.advance(progress, self._targets)
 
     def update_target(self) -> None:

@@ -42,8 +42,11 @@ class Handle(Protocol):
     def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
         """Calls ``method``; gives one reference, or a tuple of ``returns`` of them.
 
-        References among ``args`` arrive as their values. What crosses is a snapshot: arrays of numbers, of whatever
-        layout and however deep within a value, arrive read-only; arrays of Python objects as copies of one's own.
+        References among ``args`` arrive as their values. Where one has none, the call raises what that one does; where
+        it was lost, ``ValueLost``: the worker that is called here is in order.
+
+        What crosses is a snapshot: arrays of numbers, of whatever layout and however deep within a value, arrive
+        read-only; arrays of Python objects as copies of one's own.
         """
         ...
 

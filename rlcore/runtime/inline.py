@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlcore.errors import WorkerLost
+from rlcore.errors import ValueLost, WorkerLost
 from rlcore.runtime.base import Handle, Resources, Runtime, RuntimeConfig
 from rlcore.runtime.reduction import average_counted, in_tree
 from rlcore.runtime.snapshot import snapshot
@@ -37,7 +37,7 @@ class InlineHandle:
             if self._worker is None:
                 raise WorkerLost(self, "it was killed")
             # What a reference holds is a snapshot already.
-            values = [_value(arg) if isinstance(arg, InlineRef) else snapshot(arg) for arg in args]
+            values = [argument(arg) if isinstance(arg, InlineRef) else snapshot(arg) for arg in args]
             result = snapshot(getattr(self._worker, method)(*values))
         except Exception as error:  # raised as itself by whoever gets the reference
             failed = InlineRef(error=error)
@@ -56,6 +56,14 @@ def _value(ref: InlineRef) -> Any:
     if ref.error is not None:
         raise ref.error
     return ref.value
+
+
+def argument(ref: InlineRef) -> Any:
+    """The value of a reference that is handed over. ``ValueLost`` where that was lost."""
+    try:
+        return _value(ref)
+    except WorkerLost as loss:
+        raise ValueLost.of(loss) from loss
 
 
 class InlineRuntime(Runtime):

@@ -20,11 +20,20 @@ class AgentTable:
         self._sorted: NDArray[Any] | None = None
         self._codes = np.zeros(0, np.int64)
         self.ids: list[Any] = []
+        #: The ids that were encoded last, as bytes, and their codes: most polls hand over the same agents.
+        self._last: tuple[np.dtype[Any], bytes] | None = None
+        self._last_codes = np.zeros(0, np.int64)
         #: Index into ``policy_ids`` by agent code.
         self.policy = np.zeros(0, np.int64)
 
     def encode(self, agent_id: NDArray[Any]) -> NDArray[np.int64]:
         """The code of each id; new ids get the next codes."""
+        asked = agent_id.dtype, agent_id.tobytes()
+        if asked != self._last:
+            self._last_codes, self._last = self._encode(agent_id), asked
+        return self._last_codes
+
+    def _encode(self, agent_id: NDArray[Any]) -> NDArray[np.int64]:
         known = self._sorted
         if known is None or not (known.dtype.kind == agent_id.dtype.kind and self._all_known(known, agent_id)):
             self._learn(agent_id)

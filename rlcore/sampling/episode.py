@@ -39,12 +39,13 @@ class EpisodeBook:
         """The id of episode ``number`` of ``slot``, elementwise."""
         return np.asarray(number * self._slots + slot + (self._index << 40) + (self.life % 512 << 54), np.int64)
 
-    def add(self, policy_id: str, slots: Any, rewards: Any, steps: Any = 0) -> None:
-        """Adds rewards (several rows may be of one slot) and environment steps to the slots' episodes."""
+    def add(self, policy_id: str, slots: Any, rewards: Any, steps: int = 0) -> None:
+        """Adds rewards to the slots' episodes, several rows may be of one slot, and so many environment steps a row."""
         if policy_id not in self.returns:
             self.returns[policy_id] = np.zeros(self._slots, np.float64)
         np.add.at(self.returns[policy_id], slots, rewards)
-        np.add.at(self.length, slots, steps)
+        if steps:
+            np.add.at(self.length, slots, steps)
 
     def finish(self, slot: int) -> Episode:
         """Closes the running episode of ``slot`` and opens the next."""

@@ -107,10 +107,13 @@ class ColumnarFragment:
             sampler.answer(actions, everyone)
         step = sampler.poll()
         table.put(REWARDS, time, step.reward)
-        table.put(TERMINATED, time, step.terminated)
-        table.put(TRUNCATED, time, step.truncated)
         ended = step.terminated | step.truncated
-        if np.count_nonzero(ended):
+        endings = np.count_nonzero(ended)
+        if endings or not time:
+            # Where nothing is put there are zeros.
+            table.put(TERMINATED, time, step.terminated)
+            table.put(TRUNCATED, time, step.truncated)
+        if endings:
             self._end(np.flatnonzero(ended), step)
         if np.count_nonzero(step.first):
             for slot in np.flatnonzero(step.first & ~ended & moved).tolist():
@@ -228,14 +231,12 @@ class ColumnarFragment:
 
     def _cut(self, table: dict[str, Any], keep: NDArray[np.int64] | None) -> _Cut:
         """How the rows at ``keep``, or all of them, are cut."""
-        flat = np.arange(self._sampler.num_slots * self._time) if keep is None else keep
-        slot_of_row, time_of_row = flat // self._time, flat % self._time
+        slot_of_row = np.arange(self._sampler.num_slots).repeat(self._time) if keep is None else keep // self._time
         starts, sizes, last = find_pieces(slot_of_row, table[TERMINATED] | table[TRUNCATED])
         slots = slot_of_row[starts]
         # Only a piece that begins with the fragment can go on with an earlier one.
-        opening = time_of_row[starts] == 0
+        opening = self._time_of(starts, keep) == 0
         carried = np.where(opening, self._started_at[slots], 0)
-        within = np.arange(len(flat)) - np.repeat(starts, sizes)
         return _Cut(
             starts=starts,
             sizes=sizes,
@@ -243,10 +244,14 @@ class ColumnarFragment:
             slots=slots,
             rank=np.arange(len(starts)) - np.searchsorted(slots, slots),
             opening=opening,
-            time_of_last=time_of_row[last],
+            time_of_last=self._time_of(last, keep),
             slot_of_row=slot_of_row,
-            t=(np.repeat(carried, sizes) + within).astype(np.int32),
+            t=(np.repeat(carried - starts, sizes) + np.arange(len(slot_of_row))).astype(np.int32),
         )
+
+    def _time_of(self, rows: NDArray[np.int64], keep: NDArray[np.int64] | None) -> NDArray[np.int64]:
+        """When within the fragment the rows were."""
+        return np.asarray((rows if keep is None else keep[rows]) % self._time)
 
     def _boundaries(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -15,6 +16,9 @@ from rlcore.wrong_values import wrong_values
 
 #: How far a float may lie outside its bounds, relative to them: what float32 arithmetic at the bound may do.
 TOLERANCE = 1e-4
+
+#: How many numbers one of numpy's inner loops should have, so that its start does not count.
+_LOOP = 256
 
 
 class _Bounds(NamedTuple):
@@ -39,7 +43,7 @@ class ObservationCheck:
             bounds = self._bounds[leaf]
             if bounds is None or not len(column):
                 continue
-            low, high = ranges[leaf] if leaf in ranges else (column.min(axis=0), column.max(axis=0))
+            low, high = ranges[leaf] if leaf in ranges else _range(column)
             if _inside(low, high, bounds):
                 continue
             row = next(i for i, value in enumerate(column) if not _inside(value, value, bounds))
@@ -55,8 +59,23 @@ class ObservationCheck:
 
 def _block_ranges(obs: PackedColumns) -> dict[str, tuple[Array, Array]]:
     """By leaf the least and the largest values, of those that lie in a block: looked for in all of it at once."""
-    ranges = [(block.min(axis=0), block.max(axis=0)) for block in obs.blocks]
+    ranges = [_range(block) for block in obs.blocks]
     return {leaf: (ranges[i][0][span], ranges[i][1][span]) for leaf, (i, span) in obs.places.items()}
+
+
+def _range(column: Array) -> tuple[Array, Array]:
+    """The least and the largest values over the rows, arrays of one row's shape.
+
+    Short rows are taken many at a time, as if they were one: numpy's loops are as long as a row, and cost a start each.
+    """
+    shape, rows = column.shape[1:], len(column)
+    together = _LOOP // max(math.prod(shape), 1)
+    if together < 2 or rows < 2 * together or not column.flags.c_contiguous:
+        return column.min(axis=0), column.max(axis=0)
+    whole = rows - rows % together
+    wide, rest = column[:whole].reshape(whole // together, -1), column[whole:]
+    low, high = (reduced.reshape(together, *shape) for reduced in (wide.min(axis=0), wide.max(axis=0)))
+    return np.concatenate([low, rest]).min(axis=0), np.concatenate([high, rest]).max(axis=0)
 
 
 def _inside(low: Array, high: Array, bounds: _Bounds) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,10 @@ from rlcore.columns import Columns, PackedColumns, column_name, from_table, map_
 from rlcore.errors import BatchError
 
 Array = NDArray[Any]
+
+#: Up to so many bytes a row, columns lie step by step in memory: those of a step are written in one go, and put into
+#: the order of rows once. Larger rows are copied once only.
+SMALL = 64
 
 
 class StepTable:
@@ -41,7 +46,7 @@ class StepTable:
         expected = self._shapes.get(name, (self._slots, *values.shape[1:]))
         if name in self._columns or values.shape != expected:
             raise BatchError(f"column '{name}' got shape {values.shape}, expected {expected}")
-        self._columns[name] = np.zeros((self._slots, self._capacity, *values.shape[1:]), values.dtype)
+        self._columns[name] = _zeros(self._slots, self._capacity, values.shape[1:], values.dtype)
         self._shapes[name] = expected
 
     def put_nested(self, base: str, step: int, values: Columns) -> None:
@@ -83,9 +88,10 @@ class StepTable:
     def make_room(self, step: int) -> None:
         """Doubles the capacity where ``step`` is past its end."""
         if step >= self._capacity:
-            self._columns = {
-                name: np.concatenate([column, np.zeros_like(column)], axis=1) for name, column in self._columns.items()
-            }
+            for name, column in self._columns.items():
+                larger = _zeros(self._slots, 2 * self._capacity, column.shape[2:], column.dtype)
+                larger[:, : self._capacity] = column
+                self._columns[name] = larger
             self._capacity *= 2
 
     def rows(self, steps: int, keep: NDArray[np.int64] | None) -> dict[str, Array]:
@@ -116,6 +122,13 @@ class StepTable:
             for leaf, array in split_blocks(blocks, places).items():
                 table[self._names[base][leaf]] = array
         return table
+
+
+def _zeros(slots: int, capacity: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """A column ``[slots, capacity, *shape]``."""
+    if math.prod(shape) * dtype.itemsize > SMALL:
+        return np.zeros((slots, capacity, *shape), dtype)
+    return np.zeros((capacity, slots, *shape), dtype).swapaxes(0, 1)
 
 
 def _block(base: str, number: int) -> str:

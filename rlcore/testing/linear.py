@@ -309,8 +309,5 @@ class LinearPG(PolicyGraph):
 
     def set_state(self, state: dict[str, Any]) -> None:
         self.set_weights(state["weights"])
-        self._optimizer = {
-            name: int(value) if name == "step" else {weight: np.array(array) for weight, array in value.items()}
-            for name, value in state["optimizer"].items()
-        }
+        self._optimizer = self.update_rule().restored(state["optimizer"], self.get_weights(self.trainable))
         self._env_steps = int(state["env_steps"])

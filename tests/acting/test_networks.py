@@ -94,3 +94,12 @@ def test_B164_every_model_setting_is_accepted() -> None:
     config = ModelConfig.model_validate({**given, "scale": {"obs": False}})
     assert config.model_dump(mode="json") == {**given, "scale": {"obs": False}, **rest}
     assert ModelConfig().hidden is None and ModelConfig().activation is None
+
+
+@pytest.mark.parametrize("rows", [1, 1024, 1025, 3000])
+def test_rows_are_computed_alike_however_many_there_are(rows: int) -> None:
+    network = MLP(drawn(3, (16, 16), 2), "policy", "tanh")
+    x = np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32)
+    found = network(x)
+    assert found.shape == (rows, 2) and found.dtype == np.float32
+    np.testing.assert_allclose(found, np.concatenate([network(x[i : i + 7]) for i in range(0, rows, 7)]), atol=1e-6)

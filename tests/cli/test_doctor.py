@@ -51,9 +51,11 @@ def test_broken_packages_are_named_once_with_their_parts(made_up: None) -> None:
 def test_missing_kinds_and_clashes(made_up: None) -> None:
     section = doctor.parts()
     found = text(section, Level.PROBLEM)
-    assert "env: none installed: pip install rlcore-gym" in found
-    packages = ("rlcore-sync", "rlcore-replay", "rlcore-apex", "rlcore-async")
-    assert f"algorithm: none installed: {' or '.join(f'pip install {name}' for name in packages)}" in found
+    for kind, packages in (
+        ("env", ("rlcore-gym", "rlcore-batched", "rlcore-multiagent")),
+        ("algorithm", ("rlcore-sync", "rlcore-replay", "rlcore-apex", "rlcore-async", "rlcore-multiagent")),
+    ):
+        assert f"{kind}: none installed: {' or '.join(f'pip install {name}' for name in packages)}" in found
     assert any("fast@fast-one" in line and "fast@fast-two" in line for line in found)
     assert text(section, Level.OK) == ["policy graph: x.pg, x.ppo", "optimizer: fast"]
 

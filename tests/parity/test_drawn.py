@@ -70,6 +70,13 @@ def test_masks(precision: str) -> None:
     assert_parity(pair("ppo", MASKED, Discrete(4), settings, precision), precision)
 
 
+@both_precisions
+@pytest.mark.parametrize("model", [{"hidden": [8]}, {"hidden": [8], "lstm": 4}], ids=["dense", "lstm"])
+def test_a_critic_of_all_agents(model: dict[str, Any], precision: str) -> None:
+    settings = {**GRAPHS["ppo"], "model": model, "critic_agents": {"0": VECTOR, "1": VECTOR}}
+    assert_parity(pair("ppo_central", VECTOR, Discrete(3), settings, precision), precision)
+
+
 @pytest.mark.slow
 @both_precisions
 @pytest.mark.parametrize(("name", "squash"), [*((n, False) for n in ACTIONS), *((n, True) for n in SQUASHED)])

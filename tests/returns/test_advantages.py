@@ -210,3 +210,16 @@ def test_a_piece_over_the_end_of_an_episode_is_refused(build: Any) -> None:
 
 def test_an_empty_batch_stays_empty(build: Any) -> None:
     assert len(gae(build([], []), 0.9, 0.95)["advantages"]) == 0
+
+
+@pytest.mark.parametrize("length", [3, 999, 40_000])
+def test_long_batches_have_the_advantages_of_their_pieces(build: Any, length: int) -> None:
+    """More rows than are gone through at once, pieces shorter and longer than that."""
+    pieces = [(length, "open"), (7, "terminated"), (length + 1, "truncated")] * (50_000 // length + 1)
+    batch = random_batch(build, pieces, seed=1)
+    whole = gae(batch, 0.99, 0.95)
+    for index in (0, 1, 2, len(pieces) - 1):
+        alone = gae(batch.take_pieces([index]), 0.99, 0.95)
+        start, size = int(batch.cuts["start"][index]), int(batch.cuts["length"][index])
+        for name in ("advantages", "value_targets"):
+            np.testing.assert_allclose(whole[name][start : start + size], alone[name], atol=1e-5)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.workers import Counter, Holder
 
-from rlcore.errors import RlcoreError, WorkerLost
+from rlcore.errors import RlcoreError, ValueLost, WorkerLost
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime
 from rlcore.runtime.reduction import FAN_IN
 
@@ -73,6 +73,15 @@ def test_a_lost_worker_is_named_among_others_and_may_be_killed_again(runtime: Ru
         runtime.get([worker.submit("note", 1), handle.submit("note", 1)])
     assert caught.value.handle is handle
     runtime.kill(handle)
+
+
+def test_what_was_to_be_handed_over_is_lost_alone(runtime: Runtime, worker: Handle) -> None:
+    giver = runtime.spawn(Counter)
+    runtime.kill(giver)
+    for receiver in (worker, runtime.local(Counter())):
+        with pytest.raises(ValueLost, match="killed"):
+            runtime.get(receiver.submit("echo", giver.submit("history")))
+        assert runtime.get(receiver.submit("note", 1)) == 1
 
 
 def test_a_loss_can_be_told_to_others() -> None:

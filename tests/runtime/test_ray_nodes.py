@@ -75,6 +75,55 @@ finally:
 """
 
 
+#: Says on stdout what a worker goes on from: a state that another has kept, and one that nobody has.
+COPIES = """
+import numpy as np
+from ray.cluster_utils import Cluster
+from rlcore.errors import ValueLost
+from rlcore.runtime.base import Resources
+from rlcore.runtime.ray import RayConfig, RayRuntime
+from rlcore.snapshots import SnapshotKeeper
+
+quick = {"health_check_initial_delay_ms": 500, "health_check_period_ms": 500, "health_check_timeout_ms": 1000,
+         "health_check_failure_threshold": 3}
+lean = {"include_dashboard": False, "include_log_monitor": False}
+cluster = Cluster(initialize_head=True, head_node_args={
+    "num_cpus": 1, "resources": {"stays": 1}, "no_monitor": True, "_system_config": quick, **lean})
+
+class Maker:
+    def snapshot(self, number):
+        return None, {"weights": np.full(1_000_000, number)}
+
+    def resume(self, state):
+        return int(state["weights"][-1])
+
+try:
+    node = cluster.add_node(num_cpus=1, resources={"goes": 1}, include_log_monitor=False)
+    runtime = RayRuntime(RayConfig(address=cluster.address))
+    stays, goes = (Resources(custom={name: 0.1}) for name in ("stays", "goes"))
+    maker, keeper, other = runtime.spawn(Maker, goes), runtime.spawn(SnapshotKeeper, stays), runtime.spawn(Maker, stays)
+    states = [maker.submit("snapshot", number, returns=2)[1] for number in (1, 2)]
+    runtime.get(keeper.submit("keep", "maker", states[0]))
+    runtime.wait(states, 2)
+    cluster.remove_node(node, allow_graceful=False)
+    for state in states:
+        try:
+            print(runtime.get(other.submit("resume", state)))
+        except ValueLost:
+            print("lost")
+    runtime.close()
+finally:
+    cluster.shutdown()
+"""
+
+
+def test_a_state_that_a_worker_keeps_outlives_the_node_that_it_was_made_on(tmp_path: Path) -> None:
+    with program(COPIES, cwd=tmp_path, RAY_AUTH_MODE="disabled") as run:
+        out, err = run.process.communicate(timeout=180.0)
+        assert run.left() == []
+    assert out.splitlines() == ["1", "lost"], err[-4000:]
+
+
 def test_training_goes_on_without_a_node_and_uses_it_again(tmp_path: Path) -> None:
     config = {
         **linear({"evaluators": {"count": 2, "envs": 4, "fragment": 64, "room_timeout_s": 5.0}}),

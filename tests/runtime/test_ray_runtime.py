@@ -15,7 +15,7 @@ from support.processes import program
 from support.runs import linear
 from support.workers import Driver, Process, Unsendable
 
-from rlcore.errors import ConfigError, RlcoreError, UserError, WorkerLost
+from rlcore.errors import ConfigError, RlcoreError, UserError, ValueLost, WorkerLost
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime
 from rlcore.trainer import Trainer
 
@@ -83,15 +83,21 @@ def test_a_worker_whose_process_dies_is_lost(runtime: Runtime, worker: Handle) -
     victim = runtime.spawn(Process)
     pid = runtime.get(victim.submit("pid"))
     running = victim.submit("sleep", 60.0)
+    waiting = worker.submit("several", 1, running)
     os.kill(pid, signal.SIGKILL)
-    for ref in (running, victim.submit("pid"), worker.submit("echo", victim.submit("pid"))):
+    handed_over = [waiting, worker.submit("echo", victim.submit("pid"))]
+    for ref in (running, victim.submit("pid"), *handed_over):
         with pytest.raises(WorkerLost) as caught:
             runtime.get(ref)
+        # Whoever was to be given something is not lost.
+        is_lost = ref not in handed_over
+        assert (type(caught.value) is WorkerLost and caught.value.handle is victim) == is_lost
+        assert isinstance(caught.value, ValueLost) != is_lost
         message = str(caught.value)
-        assert caught.value.handle is victim or ref is not running
         assert message.startswith("worker Process was lost: process ") and "\n" not in message
         assert str(pid) in message
     assert runtime.wait([running]) == ([running], [])
+    assert runtime.get(worker.submit("note", 1)) == 1
 
 
 def test_wait_does_not_wait_longer_than_told(runtime: Runtime, worker: Handle) -> None:

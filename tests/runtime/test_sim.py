@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from support.workers import Counter, Driver, Process
 
-from rlcore.errors import ConfigError, RlcoreError, UserError, WorkerLost
+from rlcore.errors import ConfigError, RlcoreError, UserError, ValueLost, WorkerLost
 from rlcore.runtime.base import Demand, Resources, Runtime
 from rlcore.runtime.sim import Cost, FaultKind, PlannedFault, Rates, SimConfig, SimRuntime
 from rlcore.runtime.sim.chance import SimulatedError
@@ -168,6 +168,29 @@ def test_a_call_raises_and_the_worker_goes_on() -> None:
     with pytest.raises(SimulatedError, match="in start of worker 0"):
         runtime = planned("start", FaultKind.ERROR)
         runtime.get(runtime.spawn(Counter).submit("history"))
+
+
+@pytest.mark.parametrize("fault", [FaultKind.CRASH, FaultKind.MACHINE])
+def test_who_was_to_be_given_something_by_one_that_dies_goes_on(fault: FaultKind) -> None:
+    runtime = planned("pair", fault)
+    giver, other = (runtime.spawn(Counter) for _ in range(2))
+    waiting = other.submit("several", 1, giver.submit("pair"))
+    with pytest.raises(ValueLost) as caught:
+        runtime.get(waiting)
+    assert caught.value.handle is giver
+    assert runtime.get(other.submit("note", 7)) == 7
+
+
+def test_what_was_on_its_way_from_a_machine_that_goes_comes_from_another() -> None:
+    runtime = planned("note", FaultKind.MACHINE, inline_bytes=100, bytes_per_s=1e4)
+    giver, other, third = (runtime.spawn(Counter) for _ in range(3))
+    big = giver.submit("echo", np.ones(1000))
+    runtime.get(other.submit("echo", big))
+    # The giver is the first who has it, and goes before it has been sent.
+    waiting, late = third.submit("several", big), giver.submit("note", 0)
+    assert runtime.get(waiting)[0].sum() == 1000
+    with pytest.raises(WorkerLost, match="machine"):
+        runtime.get(late)
 
 
 def test_what_a_machine_gave_is_gone_with_it_where_nobody_has_it() -> None:

@@ -64,3 +64,16 @@ def test_rounding_at_a_bound_passes() -> None:
 
 def test_no_rows_are_right() -> None:
     ObservationCheck(Box(-1, 1, (2,)), "Maze")(np.zeros((0, 2), np.float32), SLOTS[:0], STEPS[:0])
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (3,), (2, 3), (300,)], ids=str)
+@pytest.mark.parametrize("row", [0, 500, 1000, 1006])
+@pytest.mark.parametrize("value", [1.5, np.nan])
+def test_of_many_rows_each_is_looked_at(shape: tuple[int, ...], row: int, value: float) -> None:
+    check = ObservationCheck(Box(-1, 1, shape), "Maze")
+    rows = 1007
+    obs = np.random.default_rng(0).uniform(-1, 1, (rows, *shape)).astype(np.float32)
+    check(obs, np.arange(rows), np.arange(rows))
+    obs[row, ...].reshape(-1)[-1:] = value
+    with pytest.raises(EnvError, match=f"slot {row}, step {row} of its episode"):
+        check(obs, np.arange(rows), np.arange(rows))

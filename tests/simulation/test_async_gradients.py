@@ -7,108 +7,60 @@ A seed that fails is in the name of its test, and fails again in the same way.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import pytest
 from support import simulated as sim
+from support import streaming
+from support.simulated import ROWS
+from support.streaming import EVALUATORS, ROUNDS, digest, seeds
 
-from rlcore.errors import RlcoreError, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.places import TRIES
-from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.runtime.sim import SimConfig, SimRuntime
-from rlcore.runtime.sim.chance import SimulatedError
 from rlcore.sample_stream import Sample
-from rlcore.sampling.collect import Fragment
-from rlcore.sampling.filters import MeanStd
-from rlcore.testing.environments import Count
+from rlcore.snapshots import Snapshots
 from rlcore.testing.linear import LinearPG
 
 rlcore_async = pytest.importorskip("rlcore_async")
 
-ENVS, STEPS = 2, 4
-#: Rows of one evaluator's sample.
-ROWS = ENVS * STEPS
-EVALUATORS, SHARDS = 3, 2
-#: Steps of the optimizer, and samples of each evaluator in one of them.
-OPTIMIZER_STEPS, ROUNDS = 5, 4
-
+SHARDS = 2
 OPTIMIZERS = ["async_gradients", "sharded_ps"]
 #: Calls on one worker. An evaluator: a task, weights, what a new one is told. A shard: two pushes of each evaluator and
 #: as many snapshots, its own and those of another to be kept, and what a new one is told.
 MOST_IN_FLIGHT = {"async_gradients": 6, "sharded_ps": 2 * (2 * EVALUATORS + 2) + 4}
 
 
-def evaluator(index: int) -> PolicyEvaluator:
-    return PolicyEvaluator(
-        env=lambda num_envs: Count(num_envs, 5),
-        graph=LinearPG,
-        num_envs=ENVS,
-        collect=Fragment(STEPS),
-        rng=np.random.SeedSequence(1, spawn_key=(index,)),
-        index=index,
-        observation_filter=MeanStd,
-    )
+class Training(streaming.Training):
+    """One of them at work."""
 
-
-class Training:
-    """An optimizer at work, and every sample that it has taken in."""
+    graph = LinearPG
 
     def __init__(self, name: str, runtime: Runtime, timeout_s: float = sim.TIMEOUT_S, **settings: Any) -> None:
-        self.runtime: Any = runtime
-        self.losses: list[tuple[str, int]] = []
-        self.set = EvaluatorSet(
-            runtime,
-            evaluator(0),
-            [functools.partial(evaluator, i) for i in range(EVALUATORS)],
-            timeout_s=timeout_s,
-            on_loss=lambda index, cause: self.losses.append(("evaluator", index)),
-            on_other_loss=lambda worker, index, cause: self.losses.append((worker, index)),
-        )
         kind = {"async_gradients": rlcore_async.AsyncGradients, "sharded_ps": rlcore_async.ShardedPS}[name]
         shards = {"shards": SHARDS, "snapshot_every": 4} if name == "sharded_ps" else {}
-        config = kind.Config(**{"rounds": ROUNDS, **shards, **settings})
-        self.optimizer: Any = kind(self.set.local, self.set, runtime, config, ("default",))
-        self.samples: list[Sample] = []
-        arrived = self.optimizer.samples.arrived
+        super().__init__(kind, {**shards, **settings}, runtime, timeout_s)
+        #: Those whose gradients are not dropped.
+        self.accepted: list[Sample] = []
+        accept = self.optimizer._accept
 
-        def noting(most: int) -> list[Sample]:
-            found: list[Sample] = arrived(most)
-            self.samples += found
-            return found
+        def noting(sample: Sample) -> bool:
+            accepted: bool = accept(sample)
+            if accepted:
+                self.accepted.append(sample)
+            return accepted
 
-        self.optimizer.samples.arrived = noting
+        self.optimizer._accept = noting
 
-    def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
-        """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
-        for _ in range(steps):
-            try:
-                result = self.optimizer.step()
-                self.set.metrics()
-            except (WorkerLost, SimulatedError) as error:
-                again = any("was replaced after this" in note for note in getattr(error, "__notes__", []))
-                # What a shard raises is the program's fault.
-                assert again or isinstance(error, SimulatedError), repr(error)
-                assert not again or max(self.losses.count(place) for place in set(self.losses)) >= TRIES - 1
-                return
-            except RlcoreError as error:
-                # A shard and its neighbour were lost together with their machines, and the snapshots that they held.
-                assert "lost its last snapshot" in str(error)
-                assert any(worker == "parameter shard" for worker, _ in self.losses)
-                return
-            yield result
+    @property
+    def snapshots(self) -> Sequence[Snapshots]:
+        found: Sequence[Snapshots] = getattr(self.optimizer, "_snapshots", ())
+        return found
 
     def lost_tasks(self, results: list[StepResult]) -> int:
         return int(sum(result.stats["default"]["lost_tasks"] for result in results))
-
-
-def seeds(few: range, many: range) -> list[Any]:
-    """The few in every run of the tests, the many when they are asked for."""
-    return [*few, *(pytest.param(seed, marks=pytest.mark.slow) for seed in many)]
 
 
 @pytest.mark.parametrize("seed", seeds(range(25), range(25, 400)))
@@ -116,9 +68,7 @@ def seeds(few: range, many: range) -> list[Any]:
 def test_whatever_fails(name: str, seed: int) -> None:
     one = Training(name, SimRuntime(sim.faults(seed)))
     results = list(one.run())
-    runtime = one.runtime
-    assert runtime.now() <= sim.time_bound(runtime.faults, OPTIMIZER_STEPS * ROUNDS * 4)
-    assert runtime.most_in_flight <= MOST_IN_FLIGHT[name]
+    one.ended_in_time(MOST_IN_FLIGHT[name])
     for result in results:
         assert result.env_steps >= ROUNDS * EVALUATORS * ROWS
     check_versions(one)
@@ -128,9 +78,9 @@ def test_whatever_fails(name: str, seed: int) -> None:
 
 
 def check_versions(one: Training) -> None:
-    """The weights that act never go back to older ones."""
+    """Weights never go back to older ones; newcomers may have none at first, and nothing is applied then."""
     for index in range(EVALUATORS):
-        versions = [sample.info.version for sample in one.samples if sample.index == index]
+        versions = [sample.info.version for sample in one.accepted if sample.index == index]
         assert versions == sorted(versions)
 
 
@@ -158,7 +108,7 @@ def test_without_faults_nothing_is_lost(name: str, seed: int) -> None:
     assert all(result.stats["default"]["lost_updates"] == 0.0 for result in results)
     assert one.optimizer.get_state()["ledger"]["default"]["updates"] == sum(result.updates for result in results)
     for index in range(EVALUATORS):
-        versions = [sample.info.version for sample in one.samples if sample.index == index]
+        versions = one.versions(index)
         assert len(set(versions)) >= len(versions) // 2
 
 
@@ -175,11 +125,7 @@ def test_staleness_keeps_its_bound(name: str, seed: int) -> None:
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_a_seed_replays_event_by_event(name: str) -> None:
-    digests = []
-    for seed in (3, 3, 4):
-        one = Training(name, SimRuntime(sim.faults(seed)))
-        steps = [(result.env_steps, result.learnt_rows, result.stats) for result in one.run()]
-        digests.append((one.runtime.journal.digest(), steps, one.losses))
+    digests = [digest(Training(name, SimRuntime(sim.faults(seed)))) for seed in (3, 3, 4)]
     assert digests[0] == digests[1] and digests[0][0] != digests[2][0]
 
 
@@ -227,13 +173,54 @@ def test_a_snapshot_outlives_its_shard_and_whoever_held_it_first() -> None:
     assert 36 - 20 <= lost <= 36 - 20 + 2 * EVALUATORS + 2
 
 
+class Lone(Training):
+    """The same with one evaluator."""
+
+    evaluators = 1
+
+
+@pytest.mark.parametrize("moment", [-0.5, 0.2, 0.5, 0.99, 1.05])
+def test_a_newcomer_does_not_compute_gradients_of_weights_that_nobody_has_learnt(moment: float) -> None:
+    """With the machines of an evaluator and of a shard the weights go that the newcomer is being sent."""
+    plan = [{"worker": 0, "method": "sample_products", "call": 8, "fault": "machine"}]
+    costs = {"sample_products": 1.0, "apply": 0.01, "start": 1.0}
+    one = Lone("sharded_ps", SimRuntime(SimConfig(seed=1, plan=plan, costs=costs, inline_bytes=0)), timeout_s=50.0,
+               shards=1, snapshot_every=1000)
+    runtime = one.runtime
+    (shard,) = one.optimizer._shards.handles
+
+    def die() -> None:
+        shard.actor.die("its machine is gone", machine=True)
+
+    # Before the evaluator's task ends that it does not survive, or so many seconds after another has taken its place.
+    if moment < 0.0:
+        started = list(one.run(1))
+        assert len(started) == 1
+        runtime._cluster.timeline.at(runtime.now() + 4.0, die)
+    else:
+        def later(handle: Any, index: int) -> list[Any]:
+            runtime._cluster.timeline.at(runtime.now() + moment, die)
+            return []
+
+        one.set.bring_up_with(later)
+    results = list(one.run(8))
+    assert {("evaluator", 0), ("parameter shard", 0)} == set(one.losses) and len(results) == 8
+    versions = [sample.info.version for sample in one.accepted]
+    assert versions == sorted(versions) and versions.count(0) <= 2
+    dropped = len(one.samples) - len(one.accepted)
+    assert dropped <= 3 and one.lost_tasks(results) >= dropped
+    # It goes on with those of the new shard.
+    assert results[-1].updates > 0 and max(versions) > 9
+
+
 def test_pushing_pulling_and_sampling_overlap() -> None:
     """An evaluator samples all the time, though each update takes its shard nearly as long."""
     costs = {"sample_products": 0.1, "apply": 0.09, "receive": 0.001, "start": 0.0}
     runtime = SimRuntime(SimConfig(seed=1, costs=costs, latency=0.03, call=0.0001))
-    local = EvaluatorSet(runtime, evaluator(0), [functools.partial(evaluator, 0)])
+    make = functools.partial(streaming.evaluator, LinearPG, {}, 0)
+    evaluators = EvaluatorSet(runtime, make(), [make])
     config = rlcore_async.ShardedPS.Config(rounds=50, shards=2)
-    optimizer = rlcore_async.ShardedPS(local.local, local, runtime, config, ("default",))
+    optimizer = rlcore_async.ShardedPS(evaluators.local, evaluators, runtime, config, ("default",))
     optimizer.step()
     began = runtime.now()
     result = optimizer.step()

@@ -5,40 +5,27 @@ A seed that fails is in the name of its test, and fails again in the same way.
 
 from __future__ import annotations
 
-import functools
 from collections import Counter
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 from support import simulated as sim
+from support import streaming
 from support.driver_traffic import values_got
+from support.simulated import ROWS
+from support.streaming import EVALUATORS, OPTIMIZER_STEPS, ROUNDS, digest, seeds
 
-from rlcore.errors import WorkerLost
-from rlcore.evaluator_set import EvaluatorSet
 from rlcore.members import STARTING_S
-from rlcore.places import TRIES
-from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.sim import SimConfig, SimRuntime
-from rlcore.runtime.sim.chance import SimulatedError
-from rlcore.sample_stream import Sample
-from rlcore.sampling.collect import Fragment
-from rlcore.sampling.filters import MeanStd
-from rlcore.testing.environments import Count
 
 rlcore_async = pytest.importorskip("rlcore_async")
 
-ENVS, STEPS = 2, 4
-#: Rows of one evaluator's sample.
-ROWS = ENVS * STEPS
-EVALUATORS, AGGREGATORS = 3, 2
+AGGREGATORS = 2
 AHEAD, QUEUE = 2, 3
-#: Steps of the optimizer, and samples of each evaluator in one of them.
-OPTIMIZER_STEPS, ROUNDS = 5, 4
 
 #: An evaluator: samples asked for, weights, progress and filters of a new one, its state at the end. The learner: its
 #: queue and two more, state and weights.
@@ -57,67 +44,15 @@ class Recording(sim.Recording):
         super().set_state(own)
 
 
-def evaluator(index: int) -> PolicyEvaluator:
-    return PolicyEvaluator(
-        env=lambda num_envs: Count(num_envs, 5),
-        graph=Recording,
-        config={"step": 0.01},
-        num_envs=ENVS,
-        collect=Fragment(STEPS),
-        rng=np.random.SeedSequence(1, spawn_key=(index,)),
-        index=index,
-        observation_filter=MeanStd,
-    )
+class Training(streaming.Training):
+    """``async_samples`` at work."""
 
-
-class Training:
-    """``async_samples`` at work, and every sample that it has taken in."""
+    graph = Recording
+    graph_config = {"step": 0.01}
 
     def __init__(self, runtime: Runtime, timeout_s: float = sim.TIMEOUT_S, **settings: Any) -> None:
-        self.runtime: Any = runtime
-        self.losses: list[tuple[str, int]] = []
-        self.set = EvaluatorSet(
-            runtime,
-            evaluator(0),
-            [functools.partial(evaluator, i) for i in range(EVALUATORS)],
-            timeout_s=timeout_s,
-            on_loss=lambda index, cause: self.losses.append(("evaluator", index)),
-            on_other_loss=lambda worker, index, cause: self.losses.append((worker, index)),
-        )
-        config = {
-            "samples_ahead": AHEAD,
-            "learner_queue": QUEUE,
-            "snapshot_every": 5,
-            "rounds": ROUNDS,
-            **settings,
-        }
-        kind = rlcore_async.AsyncSamples
-        self.optimizer = kind(self.set.local, self.set, runtime, kind.Config(**config), ("default",))
-        self.samples: list[Sample] = []
-        arrived = self.optimizer._samples.arrived
-
-        def noting(most: int) -> list[Sample]:
-            found: list[Sample] = arrived(most)
-            self.samples += found
-            return found
-
-        self.optimizer._samples.arrived = noting
-
-    def run(self, steps: int = OPTIMIZER_STEPS) -> Iterator[StepResult]:
-        """So many steps, or fewer: a worker that fails again and again ends the run, rightly."""
-        for _ in range(steps):
-            try:
-                result = self.optimizer.step()
-                self.set.metrics()
-            except (WorkerLost, SimulatedError) as error:
-                fails_again = any("was replaced after this" in note for note in getattr(error, "__notes__", []))
-                if isinstance(error, SimulatedError) and not fails_again:
-                    # What learner or aggregators raise is the program's fault.
-                    return
-                assert fails_again, repr(error)
-                assert max(self.losses.count(place) for place in set(self.losses)) >= TRIES - 1
-                return
-            yield result
+        config = {"samples_ahead": AHEAD, "learner_queue": QUEUE, "snapshot_every": 5, **settings}
+        super().__init__(rlcore_async.AsyncSamples, config, runtime, timeout_s)
 
     def learnt(self) -> Counter[tuple[int, int]]:
         """``(episode, t)`` of all that the learner, as it is now, has learnt from, and how often."""
@@ -139,19 +74,12 @@ KINDS: list[dict[str, Any]] = [
 ]
 
 
-def seeds(few: range, many: range) -> list[Any]:
-    """The few in every run of the tests, the many when they are asked for."""
-    return [*few, *(pytest.param(seed, marks=pytest.mark.slow) for seed in many)]
-
-
 @pytest.mark.parametrize("seed", seeds(range(60), range(60, 500)))
 def test_whatever_fails(seed: int) -> None:
     settings = KINDS[seed % len(KINDS)]
     one = Training(SimRuntime(sim.faults(seed)), **settings)
     results = list(one.run())
-    runtime = one.runtime
-    assert runtime.now() <= sim.time_bound(runtime.faults, OPTIMIZER_STEPS * ROUNDS * 4)
-    assert runtime.most_in_flight <= MOST_IN_FLIGHT
+    one.ended_in_time(MOST_IN_FLIGHT)
     for result in results:
         assert result.env_steps >= ROUNDS * EVALUATORS * ROWS
     check_versions(one, results)
@@ -162,7 +90,7 @@ def test_whatever_fails(seed: int) -> None:
 def check_versions(one: Training, results: list[StepResult]) -> None:
     """The weights that act never go back to older ones; none are older than allowed."""
     for index in range(EVALUATORS):
-        versions = [sample.info.version for sample in one.samples if sample.index == index]
+        versions = one.versions(index)
         # With the learner's machine the weights go that it published last: a new evaluator waits for the next.
         assert versions == sorted(versions) or ("learner", 0) in one.losses
     bound = one.optimizer.config.max_staleness
@@ -177,10 +105,10 @@ def check_rows(one: Training, results: list[StepResult], settings: dict[str, Any
     optimizer = one.optimizer
     sampled = sum(sample.info.env_steps for sample in one.samples)
     handed = sum(result.env_steps for result in results) + optimizer._tally._env_steps
-    on_their_way = ROWS * (len(optimizer._waiting) + len(optimizer._samples.unread))
+    on_their_way = ROWS * (len(optimizer._waiting) + len(optimizer.samples.unread))
     in_aggregation = ROWS * sum(len(batch.new) for batch in batches_in(optimizer._aggregation))
     assert sampled == handed + ROWS * len(optimizer._waiting) + in_aggregation
-    assert one.set.env_steps == sampled + ROWS * len(optimizer._samples.unread)
+    assert one.set.env_steps == sampled + ROWS * len(optimizer.samples.unread)
     learnt, dropped = one.learnt(), one.dropped(results)
     epochs = settings.get("epochs", 1)
     if not settings.get("replay_share"):
@@ -245,11 +173,7 @@ def test_a_learner_that_evaluators_can_supply_does_not_wait(ahead: int) -> None:
 
 
 def test_a_seed_replays_event_by_event() -> None:
-    digests = []
-    for seed in (3, 3, 4):
-        one = Training(SimRuntime(sim.faults(seed)), **KINDS[4])
-        steps = [(result.env_steps, result.learnt_rows, result.stats) for result in one.run()]
-        digests.append((one.runtime.journal.digest(), steps, one.losses))
+    digests = [digest(Training(SimRuntime(sim.faults(seed)), **KINDS[4])) for seed in (3, 3, 4)]
     assert digests[0] == digests[1] and digests[0][0] != digests[2][0]
 
 
@@ -323,7 +247,7 @@ def test_the_state_of_the_learner_does_not_come_into_the_driver() -> None:
     assert len(list(one.run(6))) == 6
     assert not any(isinstance(value, dict) and "learner" in value for value in got)
     # The evaluators keep it.
-    assert all(handle.worker.kept()[0] for handle in one.set.handles)  # type: ignore[attr-defined]
+    assert all(handle.worker._kept for handle in one.set.handles)  # type: ignore[attr-defined]
 
 
 def test_samples_that_go_with_their_evaluator_are_counted() -> None:

@@ -135,6 +135,7 @@ def _forward(graph: Any, batch: SampleBatch) -> dict[str, NDArray[Any]]:
     found = {"log_probs": graph.log_probs(batch)} if graph.log_probs(batch) is not None else {}
     if getattr(graph, "has_value", False):
         rows = {name: column for name, column in batch.rows.items() if name != "vf_preds"}
-        valued = graph.with_values(SampleBatch(rows, batch.cuts))
+        bare = SampleBatch(rows, batch.cuts)
+        valued = graph.postprocess(bare) if hasattr(graph, "central_values") else graph.with_values(bare)
         found |= {"values": valued["vf_preds"], "last_values": valued.cuts["last_value"]}
     return found

@@ -90,3 +90,12 @@ def test_policy_of_to_a_policy_that_does_not_exist() -> None:
         pytest.raises(UserError, match=r"^policy_of gave 'up' for agent 'left'; policies are: left, right$"),
     ):
         trainer.step()
+
+
+def test_agents_that_are_numbers_have_their_policies_in_a_saved_run_as_well(tmp_path: Path) -> None:
+    config = two_agents({"env_settings": {"agent_ids": [0, 1]}})
+    config["policy_of"] = {0: "left", 1: "right"}
+    with Trainer(config, out=tmp_path / "run") as trainer:
+        trainer.train()
+    with Trainer.restore(tmp_path / "run", trust=True) as trainer:
+        assert trainer.step()["env_steps"] == 300

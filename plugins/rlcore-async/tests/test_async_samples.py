@@ -15,6 +15,7 @@ class TestAsyncSamples(OptimizerTests):
     optimizer = "async_samples"
 
 
+@pytest.mark.xdist_group("ray")
 class TestAsyncSamplesWithEverySetting(OptimizerTests):
     optimizer = "async_samples"
     config: dict[str, Any] = {
@@ -29,4 +30,3 @@ class TestAsyncSamplesWithEverySetting(OptimizerTests):
         "max_weight_delay": 128,
         "max_staleness": 20,
     }
-    runtimes = ("inline", "sim")

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.evaluator_messages import Metrics, SampleInfo
 from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_optimizer import MeanStats
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.sample_stream import Sample
 from rlcore.sampling.collect import Fragment
@@ -18,8 +19,8 @@ from rlcore.testing import LinearPG
 from rlcore.testing.environments import Count
 from rlcore_async import AsyncSamplesConfig
 from rlcore_async.aggregation import Aggregator
-from rlcore_async.batches_learner import BatchesLearner
 from rlcore_async.old_samples import OldSamples
+from rlcore_async.samples_learner import SamplesLearner
 
 
 def sample(rows: int, number: int = 0) -> Sample:
@@ -93,10 +94,10 @@ def test_an_aggregator_puts_samples_together_in_their_order() -> None:
     assert len(Aggregator(["another"]).aggregate(*samples)[1]) == 0
 
 
-def learner(**settings: Any) -> BatchesLearner:
+def learner(**settings: Any) -> SamplesLearner:
     evaluator = PolicyEvaluator(env=lambda num_envs: Count(num_envs, 5), graph=LinearPG, rng=1)
     specs = {"default": evaluator.graph_spec("default")}
-    return BatchesLearner(specs, AsyncSamplesConfig(**settings), InlineRuntime())
+    return SamplesLearner(specs, AsyncSamplesConfig(**settings), InlineRuntime())
 
 
 def test_the_learner_goes_over_a_batch_as_it_is_told() -> None:
@@ -129,7 +130,7 @@ def test_a_learner_goes_on_from_the_state_of_another() -> None:
 def test_a_batch_of_other_policies_is_nothing_to_learn_from() -> None:
     (own,) = collected(1)
     done = learner().learn(4, MultiAgentBatch({"another": own["default"]}, 4))
-    assert done.learnt == (0, 0, 0, {})
+    assert done.learnt == (0, 0, 0, MeanStats())
 
 
 @pytest.mark.parametrize("key", ["replay_share", "batch_size", "learner_queue", "max_staleness"])

@@ -1,16 +1,19 @@
-"""Several optimizers whose evaluators compute gradients, in one run: they take turns, and nothing is counted twice."""
+"""Several optimizers that wait for nobody in one run: they take turns, and nothing is counted twice."""
 
 from __future__ import annotations
 
 import random
+import re
 from typing import Any
 
 import pytest
 from support.losses import Losses
 from support.runs import two_agents
 
-from rlcore.errors import ConfigError, WorkerLost
+from rlcore.errors import ConfigError, RlcoreError, WorkerLost
 from rlcore.trainer import Trainer
+from rlcore_async.gradient_products import GradientNote
+from rlcore_async.gradient_tally import GradientTally
 
 #: Rows of one sample: two slots of ten environment steps, in which each agent acts.
 ENVS, STEPS, EVALUATORS = 2, 10, 3
@@ -39,7 +42,12 @@ GRADIENTS = {"name": "async_gradients", "rounds": 3}
 SHARDS = {"name": "sharded_ps", "rounds": 5, "shards": 2, "snapshot_every": 4}
 
 
-@pytest.mark.parametrize("optimizer", [GRADIENTS, SHARDS])
+#: Batches of one sample and of several. One costs as much as a sample.
+SAMPLES = {"name": "async_samples", "rounds": 4, "snapshot_every": 5}
+BATCHES = {**SAMPLES, "batch_size": 3 * ROWS, "samples_ahead": 1}
+
+
+@pytest.mark.parametrize("optimizer", [GRADIENTS, SHARDS, SAMPLES])
 def test_two_do_what_one_does_for_both_policies(optimizer: dict[str, Any]) -> None:
     apart = {**optimizer, "max_staleness": 1000}
     found = []
@@ -89,6 +97,48 @@ def test_whatever_fails_each_learns_from_a_sample_or_counts_it_as_dropped(seed: 
             assert row["dropped_rows"] % ROWS == 0 and (losses.told or not row["dropped_rows"])
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("left", [GRADIENTS, SHARDS, SAMPLES])
+@pytest.mark.parametrize("right", [SAMPLES, BATCHES])
+def test_samples_are_learnt_from_beside_others(left: dict[str, Any], right: dict[str, Any], seed: int) -> None:
+    with Trainer(settings(left, {**right, "rounds": 5}, **simulated(seed))) as trainer:
+        optimizers: Any = trainer.optimizers
+        for i in range(1, 9):
+            row = trainer.step()
+            # Evaluators wait for the slowest.
+            assert all(len(one.samples.unread) <= (one.samples.ahead + 2) * EVALUATORS for one in optimizers)
+            assert row["env_steps"] >= i * 5 * EVALUATORS * ROWS
+        assert row["dropped_rows"] == 0
+        last = optimizers[1]
+        learnt = last.get_state()["learner"]["learner"]["learner"]["ledger"]["right"]["learnt_rows"]
+        under_way = last._aggregation.under_way + last._learner.under_way
+        here = ROWS * (len(last._waiting) + len(last.samples.unread)) + under_way * 3 * ROWS
+        assert trainer.evaluators.env_steps - here <= learnt <= trainer.evaluators.env_steps
+
+
+@pytest.mark.parametrize("seed", [*range(6), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(6, 150))])
+def test_whatever_fails_samples_and_gradients_go_on_beside_each_other(seed: int) -> None:
+    draw = random.Random(seed)
+    rates = {kind: draw.choice([0.0, 0.01, 0.03]) for kind in ("crash", "machine", "hang", "request", "answer")}
+    faults = {"rates": {**rates, "limit": 4}, "inline_bytes": draw.choice([0, 100_000])}
+    left, right = draw.choice([GRADIENTS, SHARDS, SAMPLES]), draw.choice([SAMPLES, BATCHES])
+    losses = Losses()
+    with Trainer(settings(left, right, **simulated(seed, **faults)), hooks=[losses]) as trainer:
+        for _ in range(6):
+            before = trainer.row.get("updates", 0)
+            try:
+                row = trainer.step()
+            except WorkerLost as error:
+                assert any("was replaced after this" in note for note in error.__notes__) and losses.told
+                return
+            except RlcoreError as error:
+                # With the machines of all who had it.
+                assert losses.told and re.search("go on from a checkpoint|lost its last snapshot", str(error))
+                return
+            assert row["updates"] > before
+            assert row["dropped_rows"] % ROWS == 0 and (losses.told or not row["dropped_rows"])
+
+
 def test_the_seconds_of_a_step_are_counted_once() -> None:
     with Trainer(settings(GRADIENTS, SHARDS, **simulated(1))) as trainer:
         trainer.step()
@@ -114,7 +164,7 @@ def test_they_take_turns_with_one_that_replays() -> None:
 
 def test_beside_one_that_goes_by_rounds_they_are_refused() -> None:
     pytest.importorskip("rlcore_sync")
-    for optimizer in (GRADIENTS, SHARDS):
+    for optimizer in (GRADIENTS, SHARDS, SAMPLES):
         with pytest.raises(ConfigError, match=f"'{optimizer['name']}' takes samples as they come and 'multi_gpu' goes"):
             Trainer(settings(optimizer, {"name": "multi_gpu"}))
 
@@ -131,3 +181,12 @@ def test_both_go_on_from_where_they_were_saved(tmp_path: Any) -> None:
                 assert (first["env_steps"], first["updates"]) == (second["env_steps"], second["updates"])
             for policy_id, weights in one.weights().items():
                 assert all((other.weights()[policy_id][name] == own).all() for name, own in weights.items())
+
+
+def test_gradients_weigh_as_much_as_they_have_rows() -> None:
+    tally = GradientTally(["left", "right"])
+    tally.learnt({"left": GradientNote(30, {"loss": 1.0}, False, 1), "right": GradientNote(2, {"loss": 4.0}, False, 1)})
+    tally.learnt({"left": GradientNote(10, {"loss": 5.0}, False, 2), "right": GradientNote(6, {}, True, 2)})
+    result = tally.result(1.0)
+    assert result.stats["left"]["loss"] == pytest.approx(2.0) and result.stats["right"]["loss"] == 4.0
+    assert (result.learnt_rows, result.updates, result.skipped_updates) == (48, 3, 1)

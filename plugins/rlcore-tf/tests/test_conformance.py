@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rlcore.learning.ppo_central import PPOCentralRules
 from rlcore.testing.kit.policy.cases import DEFAULT_SPACES
 from rlcore.testing.suites import ActorTests, PluginTests, PolicyGraphTests
 
@@ -61,6 +62,18 @@ class TestPPOActor(ActorTests):
     graph = "tf.ppo"
     spaces = SPACES
     config = {"squash": True}
+
+
+class TestPPOCentral(PolicyGraphTests):
+    graph = "tf.ppo_central"
+    spaces = SPACES
+    config = PPOCentralRules.conformance["config"]
+
+
+class TestPPOCentralActor(ActorTests):
+    graph = "tf.ppo_central"
+    spaces = SPACES
+    config = PPOCentralRules.conformance["config"]
 
 
 class TestIMPALA(PolicyGraphTests):

@@ -96,7 +96,11 @@ def test_several_devices_learn_what_one_learns(build: Build, sample: Any, graph:
 def test_an_update_that_asks_for_it_is_the_last(build: Build, sample: Any) -> None:
     own = build(PPO, target_kl=1e-4, learning_rate=0.1)
     batch = sample(own)
-    outputs = list(own.learn_in_turn(own.pin(batch), [np.arange(len(batch))] * 10))
+    outputs = []
+    for output in own.learn_in_turn(own.pin(batch), [np.arange(len(batch))] * 10):
+        outputs.append(output)
+        if output.stop:
+            break
     # The first finds no divergence, as the policy is the one that acted.
     assert 2 <= len(outputs) < 10
     assert [output.stop for output in outputs] == [False] * (len(outputs) - 1) + [True]
@@ -157,17 +161,18 @@ def test_update_rules_are_the_kernels(rule: UpdateRule, dtype: Any) -> None:
     for number in range(1, 6):
         gradients = {name: rng.standard_normal(w.shape).astype(dtype) for name, w in weights.items()}
         weights, state = rule.update(weights, gradients, state)
-        optimizer.step(tf.constant(parameters.flat(gradients)), tf.constant(rule.learning_rate), tf.constant(number))
+        rates, steps = (tf.constant([own], tf.float64) for own in (rule.learning_rate, number))
+        optimizer.step(tf.constant(parameters.flat(gradients)), rates, steps)
+        optimizer.count([True])
         for name, array in parameters.arrays(parameters.variable).items():
             np.testing.assert_allclose(array, weights[name], rtol=tolerance, atol=tolerance)
-    optimizer.steps = 5
     found = optimizer.get_state()
     assert found.keys() == state.keys() and found["step"] == 5
     for slot in rule.slots():
         for name, array in found[slot].items():
             np.testing.assert_allclose(array, state[slot][name], rtol=tolerance * 10, atol=tolerance)
     optimizer.set_state({**state, "step": 9})
-    assert optimizer.steps == 9
+    assert optimizer.counts == [9]
 
 
 def test_rules_that_there_is_no_form_of() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlcore.testing.suites import ActorTests, PluginTests, PolicyGraphTests
+from rlcore_torch import PPOCentral
 
 
 class TestPackage(PluginTests):
@@ -143,3 +144,18 @@ class TestSACWithEverySetting(PolicyGraphTests):
 
 class TestSACActor(ActorTests):
     graph = "torch.sac"
+
+
+class TestPPOCentral(PolicyGraphTests):
+    graph = "torch.ppo_central"
+    config = PPOCentral.conformance["config"]
+
+
+class TestRecurrentPPOCentral(PolicyGraphTests):
+    graph = "torch.ppo_central"
+    config = {**PPOCentral.conformance["config"], "model": {"lstm": 4}}
+
+
+class TestPPOCentralActor(ActorTests):
+    graph = "torch.ppo_central"
+    config = PPOCentral.conformance["config"]

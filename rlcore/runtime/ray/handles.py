@@ -10,7 +10,7 @@ import ray
 from ray.exceptions import ObjectLostError, RayError
 
 from rlcore.errors import MachineLost, RlcoreError, ValueLost, WorkerLost
-from rlcore.runtime.inline import InlineHandle, InlineRef
+from rlcore.runtime.inline import InlineHandle, InlineRef, argument
 from rlcore.runtime.ray.crossing import crossing
 from rlcore.runtime.ray.failures import LOSSES, reason, root, with_its_machine
 from rlcore.runtime.sending import explain
@@ -98,6 +98,9 @@ class LocalHandle(InlineHandle):
         """Runs the call now, on the values of references."""
         try:
             args = tuple(InlineRef(fetch([arg])[0]) if isinstance(arg, RayRef) else arg for arg in args)
+        except WorkerLost as loss:
+            failed = InlineRef(error=ValueLost.of(loss))
+            return failed if returns == 1 else (failed,) * returns
         except Exception as error:  # raised as itself by whoever gets the reference
             failed = InlineRef(error=error)
             return failed if returns == 1 else (failed,) * returns
@@ -108,7 +111,7 @@ def _argument(arg: Any) -> Any:
     """What is given to Ray for ``arg``: Ray has references arrive as their values."""
     if isinstance(arg, RayRef):
         return arg.object_ref
-    return crossing(settled(arg) if isinstance(arg, InlineRef) else arg)
+    return crossing(argument(arg) if isinstance(arg, InlineRef) else arg)
 
 
 def _sent(send: Callable[..., Any], args: Sequence[Any]) -> Any:
@@ -162,7 +165,8 @@ def _failure(error: RayError, refs: Sequence[RayRef]) -> BaseException:
     actor_id = getattr(found, "actor_id", None)
     lost = next((handle for handle in handles if handle.actor_id == actor_id), handles[0] if handles else None)
     kind = MachineLost if with_its_machine(found) else WorkerLost
-    if isinstance(found, ObjectLostError):
+    if isinstance(found, ObjectLostError) or (isinstance(lost, RayHandle) and actor_id not in (None, lost.actor_id)):
+        # The actor that is gone was to give an argument of the call.
         kind = ValueLost
     return kind(lost if lost is not None else "of Ray", reason(found))
 

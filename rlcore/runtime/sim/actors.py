@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rlcore.errors import MachineLost, WorkerLost
+from rlcore.errors import MachineLost, ValueLost, WorkerLost
 from rlcore.runtime.sim.calls import Body, Call, Crossed, SimRef, parts_of
 from rlcore.runtime.sim.chance import Chance, SimulatedError
 from rlcore.runtime.sim.config import FaultKind
@@ -124,10 +124,13 @@ class Actor:
                         self._cluster.timeline.at(call.delivery.complete_at, self._advance)
                 if call.delivery.complete_at > self._cluster.timeline.now:
                     return
-                call.delivery.arrive()
+                if not call.delivery.arrive():
+                    # Whoever else has them sends them.
+                    call.delivery = None
+                    continue
             except Exception as error:  # what its arguments raise, the call raises
                 self._queue.popleft()
-                self._answer(call, error)
+                self._answer(call, ValueLost.of(error) if isinstance(error, WorkerLost) else error)
                 continue
             self._queue.popleft()
             self._begin(call)

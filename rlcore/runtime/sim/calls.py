@@ -85,13 +85,12 @@ class Delivery:
     #: Each with where it comes from.
     moving: list[tuple[SimRef, Place]] = field(default_factory=list)
 
-    def arrive(self) -> None:
-        """They are there. ``ValueLost`` where one comes from a machine that is gone by now."""
+    def arrive(self) -> bool:
+        """They are there; whether all of them are, and none was to come from a machine that is gone by now."""
         for ref, source in self.moving:
-            if source.gone:
-                raise ValueLost(ref.handle, "its machine is gone")
-            ref.places[self.place] = None
-        self.moving = []
+            if not source.gone:
+                ref.places[self.place] = None
+        return not any(source.gone for _, source in self.moving)
 
 
 #: ``(worker, values) -> result``

@@ -167,9 +167,12 @@ class Cluster:
                 self.wait([ref], 1)
             if ref.error is not None:
                 raise ref.error
-        delivery = self.bring(refs, self.place())
-        self.sleep(delivery.complete_at)
-        delivery.arrive()
+        while True:
+            delivery = self.bring(refs, self.place())
+            self.sleep(delivery.complete_at)
+            # Whoever else has what did not come sends it.
+            if delivery.arrive():
+                break
         return [ref.value for ref in refs]
 
 

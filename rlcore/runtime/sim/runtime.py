@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlcore.errors import ConfigError, RlcoreError, WorkerLost
+from rlcore.errors import ConfigError, RlcoreError, ValueLost, WorkerLost
 from rlcore.runtime.base import Demand, Handle, Resources, Runtime, RuntimeConfig
 from rlcore.runtime.reduction import average_counted, holding_up, in_tree
 from rlcore.runtime.sim.calls import Crossed, SimRef, parts_of
@@ -210,7 +210,12 @@ class LocalHandle:
         return refs[0] if returns == 1 else refs
 
     def _value(self, arg: Any) -> Any:
-        return self._cluster.values([arg])[0] if isinstance(arg, SimRef) else self._cluster.cross(arg).value
+        if not isinstance(arg, SimRef):
+            return self._cluster.cross(arg).value
+        try:
+            return self._cluster.values([arg])[0]
+        except WorkerLost as loss:
+            raise ValueLost.of(loss) from loss
 
     def stop(self) -> None:
         """Lets go of the object; further calls fail with ``WorkerLost``."""

@@ -29,7 +29,7 @@ from rlcore.schedule import value_at
 from rlcore.stepping import Awaited, TakesTurns
 from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
-from rlcore_apex.learner_actor import ApexLearner
+from rlcore_apex.learner import ApexLearner
 from rlcore_apex.memory import ApexMemory, Held
 from rlcore_apex.pace import ApexPace, Turns
 from rlcore_apex.replay_actor import ReplayActor
@@ -88,6 +88,7 @@ class Apex(TakesTurns):
             queue=config.learner_queue,
             upkeep=Upkeep(config.max_weight_delay, config.snapshot_every),
             keepers=self._replay,
+            owner=", ".join(trains),
             went_back=self._pace.learner_is_at,
         )
         self.samples = evaluators.stream(config.samples_ahead)

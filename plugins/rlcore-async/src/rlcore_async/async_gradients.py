@@ -38,8 +38,9 @@ class AsyncGradients(GradientOptimizer):
             return
         self.local.apply_gradients(gradients)
         self._note(sample)
-        weights = {policy_id: graph.get_weights(graph.trainable) for policy_id, graph in self._graphs.items()}
-        parts = [self.runtime.put(weights)]
+        self._tell_graphs()
+        # Targets too, that no gradient moves: an evaluator is not told of every update and cannot move its own alike.
+        parts = [self.runtime.put(self.get_weights())]
         self.evaluators.publish_parts(parts, self._ledger.progress, WholeWeights(self.trains))
         self._tally.learn_s += self.runtime.now() - began
 

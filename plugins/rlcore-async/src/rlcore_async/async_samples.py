@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar
 
 from rlcore.crew import LOST
@@ -16,23 +16,22 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.learner_tally import LearnerTally
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import StepResult
 from rlcore.remote_learner import RemoteLearner, Upkeep
 from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
-from rlcore.stepping import Awaited, wait_for_any
+from rlcore.stepping import Awaited, TakesTurns
 from rlcore_async.aggregation import Aggregation, Batch
-from rlcore_async.batches_learner import BatchesLearner
 from rlcore_async.old_samples import OldSamples
 from rlcore_async.samples_config import AsyncSamplesConfig
+from rlcore_async.samples_learner import SamplesLearner
 
 
-class AsyncSamples(PolicyOptimizer):
+class AsyncSamples(TakesTurns):
     """The learner has work ahead of it and nobody waits for the driver; queues are bounded, and producers wait."""
 
     Config = AsyncSamplesConfig
     config: AsyncSamplesConfig
-    asynchronous = True
     conformance: ClassVar[Mapping[str, Any]] = {"config": {"samples_ahead": 1, "learner_queue": 2}}
 
     def __init__(
@@ -48,14 +47,15 @@ class AsyncSamples(PolicyOptimizer):
         self._learner: RemoteLearner[Batch] = RemoteLearner(
             runtime,
             evaluators,
-            functools.partial(BatchesLearner, specs, config, runtime.child()),
+            functools.partial(SamplesLearner, specs, config, runtime.child()),
             gpus=sum(device.startswith("cuda") for device in config.devices),
             queue=config.learner_queue,
             upkeep=Upkeep(config.max_weight_delay, config.snapshot_every),
             keepers=evaluators.crew,
+            owner=", ".join(trains),
         )
         self._aggregation = Aggregation(runtime, evaluators, trains, config.aggregators)
-        self._samples = evaluators.stream(config.samples_ahead)
+        self.samples = evaluators.stream(config.samples_ahead)
         #: Samples that are in no batch yet.
         self._waiting: deque[Sample] = deque()
         self._old = OldSamples(config.replay_capacity, config.replay_share, self._rows, config.seed)
@@ -64,32 +64,47 @@ class AsyncSamples(PolicyOptimizer):
 
     # -- the algorithm
 
-    def step(self) -> StepResult:
-        started = self.runtime.now()
-        while self._tally.samples < self.config.rounds * self.evaluators.size:
-            while self._has_room() and (batch := self._next_batch()) is not None:
-                self._aggregation.put(batch)
-            for lost in self._aggregation.take_in():
-                self._took(len(lost.new), lost.env_steps)
-                self._give_up(lost)
-            while self._aggregation.ready and self._learner.room:
-                self._learn_from(self._aggregation.ready.popleft())
-            for done in self._learner.arrived():
-                if done.value is LOST:
-                    self._give_up(done.note)
-                else:
-                    self._tally.learnt(done.value)
-                    self._tally.stale(done.note.staleness)
-                    self._learner.updated(done.value.learnt.updates)
-            # After the weights that have come, so that it is sampled with those; and while the learner learns, so that
-            # it need not wait. Those in the queue before it are held by nobody: a sample that lies here is.
-            self._samples.ask(() if self._lacks_samples() else self._waiting)
-            self._wait()
-            self._take_samples()
-        self._tally.lost(self._samples.take_lost())
+    @property
+    def has_enough(self) -> bool:
+        return self._tally.samples >= self.config.rounds * self.evaluators.size
+
+    def ask(self) -> None:
+        """Batches go on their way. Evaluators are asked after that: with the weights that have come meanwhile."""
+        while self._has_room() and (batch := self._next_batch()) is not None:
+            self._aggregation.put(batch)
+        for lost in self._aggregation.take_in():
+            self._took(len(lost.new), lost.env_steps)
+            self._give_up(lost)
+        while self._aggregation.ready and self._learner.room:
+            self._learn_from(self._aggregation.ready.popleft())
+        for done in self._learner.arrived():
+            if done.value is LOST:
+                self._give_up(done.note)
+            else:
+                self._tally.learnt(done.value)
+                self._tally.stale(done.note.staleness)
+                self._learner.updated(done.value.learnt.updates)
+
+    @property
+    def held(self) -> Collection[Sample]:
+        # It is sampled while the learner learns, so that it need not wait: samples in its queue are held by nobody.
+        return () if self._lacks_samples() else self._waiting
+
+    def awaited(self) -> Sequence[Awaited]:
+        own: list[Awaited] = [self._aggregation, *self._learner.awaited]
+        # Samples that there is no room for are nothing to wait for.
+        return [self.samples, *own] if self._most_samples() else own
+
+    def take_in(self) -> None:
+        for sample in self.samples.arrived(self._most_samples()):
+            self._learner.sampled(sample.index, sample.info.env_steps)
+            self._waiting.append(sample)
+
+    def result(self, seconds: float) -> StepResult:
+        self._tally.lost(self.samples.take_lost())
         # What is lost between two steps counts in the next.
         tally, self._tally = self._tally, LearnerTally(self.trains)
-        return tally.result(self.runtime.now() - started)
+        return tally.result(seconds)
 
     def _has_room(self) -> bool:
         """Whether another batch may be made; else samples wait, and whoever gives them in the end."""
@@ -104,11 +119,6 @@ class AsyncSamples(PolicyOptimizer):
         """How many may be taken: all that were asked for."""
         asked = self.config.samples_ahead * self.evaluators.size
         return asked if self._lacks_samples() else max(0, asked - len(self._waiting))
-
-    def _take_samples(self) -> None:
-        for sample in self._samples.arrived(self._most_samples()):
-            self._learner.sampled(sample.index, sample.info.env_steps)
-            self._waiting.append(sample)
 
     def _next_batch(self) -> Batch | None:
         """Those that have waited longest, but what is too old; None where there are not enough."""
@@ -142,12 +152,6 @@ class AsyncSamples(PolicyOptimizer):
         self._tally.dropped(sum(map(self._rows, batch.new)))
         self._old.drop([*batch.new, *batch.old])
 
-    def _wait(self) -> None:
-        """Until something has come, or somebody's time is over."""
-        own: list[Awaited] = [self._aggregation, *self._learner.awaited]
-        # Samples that there is no room for are nothing to wait for.
-        wait_for_any([self._samples, *own] if self._most_samples() else own, self.runtime)
-
     def _staleness(self, sample: Sample) -> int:
         """How many versions of the weights have followed those that acted."""
         return self.evaluators.staleness(sample.info, self.trains)
@@ -172,7 +176,7 @@ class AsyncSamples(PolicyOptimizer):
         return {"learner": self._learner.get_state(), "env_steps": self._env_steps}
 
     def set_state(self, state: dict[str, Any]) -> None:
-        for pending in (self._samples, self._aggregation, self._old):
+        for pending in (self.samples, self._aggregation, self._old):
             pending.forget()
         self._waiting.clear()
         self._env_steps = int(state["env_steps"])

@@ -21,14 +21,16 @@ LARGEST_NORM = math.sqrt(float(np.finfo(np.float32).max))
 
 
 class GradientNote(NamedTuple):
-    """What is said of one policy's gradients: of how many rows they are, statistics, and whether they are of no use.
+    """What is said of one policy's gradients: of how many rows they are, statistics, whether they are of no use, and
+    which version of the weights they are of.
 
-    They are not, where one is NaN, infinite or too large; there are no statistics then.
+    They are of no use where one is NaN, infinite or too large; there are no statistics then.
     """
 
     rows: int
     stats: dict[str, float]
     skipped: bool
+    version: int
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,11 @@ class Gradients(SampleProduct):
     def make(self, evaluator: PolicyEvaluator, sample: MultiAgentBatch) -> tuple[Any, ...]:
         recent, notes, gradients = RecentSample(sample), dict[str, GradientNote](), dict[str, Weights]()
         for policy_id in sample.select(self.policies):
-            graph = evaluator.graph(policy_id)
+            graph = evaluator.drawing_graph(policy_id, evaluator.samples)
             output = graph.gradients(recent.pinned(policy_id, graph))
             usable = global_norm(output.gradients) < LARGEST_NORM
-            notes[policy_id] = GradientNote(output.count, output.stats if usable else {}, not usable)
+            stats, version = output.stats if usable else {}, evaluator.version(policy_id)
+            notes[policy_id] = GradientNote(output.count, stats, not usable, version)
             if usable:
                 gradients[policy_id] = output.gradients
         return notes, gradients

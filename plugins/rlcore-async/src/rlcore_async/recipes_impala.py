@@ -18,7 +18,7 @@ class IMPALA(Algorithm):
         "kl_coeff": 1.0,
     }
     # So much is learnt from each batch that two evaluators are ahead of the learner.
-    optimizers = {"async_samples": {"batch_size": 1024, "epochs": 4, "minibatch_size": 128}}
+    optimizers = {"async_samples": {"batch_size": 1024, "epochs": 3, "minibatch_size": 128}}
     evaluators = {"envs": 16, "fragment": 32}
     settings = {
         "CartPole-v1": {

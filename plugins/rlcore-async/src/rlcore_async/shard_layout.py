@@ -60,18 +60,29 @@ class WeightLayout:
         return {name: flat[i:j].reshape(shape).astype(dtype, copy=False) for name, (i, j), shape, dtype in parts}
 
 
+def named_weights(
+    layouts: Mapping[str, WeightLayout], parts: Sequence[Mapping[str, Sequence[NDArray[Any]]]]
+) -> dict[str, Weights]:
+    """``{policy_id: {name: array}}`` of what shards gave, which is ``{policy_id: blocks}`` of each."""
+    return {
+        name: layout.named(joined(block for part in parts for block in part[name]))
+        for name, layout in layouts.items()
+    }
+
+
 @dataclass(frozen=True)
 class ShardedWeights(Replica):
-    """Weights of what shards gave, which is ``{policy_id: blocks}`` of each."""
+    """Weights of what so many ``shards`` gave; one more part may hold weights by name that are beside them."""
 
     layouts: Mapping[str, WeightLayout]
+    shards: int
 
-    def weights(self, evaluator: PolicyEvaluator, parts: tuple[Mapping[str, Sequence[NDArray[Any]]], ...]) -> Any:
+    def weights(self, evaluator: PolicyEvaluator, parts: tuple[Any, ...]) -> dict[str, Weights]:
         evaluator.build_graphs(tuple(self.layouts))
-        return {
-            name: layout.named(joined(block for part in parts for block in part[name]))
-            for name, layout in self.layouts.items()
-        }
+        found = named_weights(self.layouts, parts[: self.shards])
+        for beside in parts[self.shards :]:
+            found |= {name: found[name] | own for name, own in beside.items()}
+        return found
 
 
 @dataclass(frozen=True)

@@ -15,24 +15,21 @@ OPTIMIZER = "optimizer"
 ShardState = Mapping[str, Mapping[str, Any]]
 
 
-def sliced(
-    graphs: Mapping[str, PolicyGraph], states: Mapping[str, Mapping[str, Any]], shards: int
-) -> list[dict[str, Any]]:
+def sliced(graphs: Mapping[str, PolicyGraph], shards: int) -> list[dict[str, Any]]:
     """What each shard begins with: its slices of the weights in the states of ``graphs``, and of the rules' memory.
 
     Where a state does not have that, or that of another rule, the rule begins.
     """
     parts: list[dict[str, Any]] = [{} for _ in range(shards)]
     for policy_id, graph in graphs.items():
-        weights: Weights = {name: states[policy_id]["weights"][name] for name in graph.trainable}
-        memory = graph.update_rule().init(weights)
-        known = states[policy_id].get(OPTIMIZER, {})
-        step = int(known.get("step", memory.pop("step")))
-        flat = {slot: flattened(known.get(slot, own)) for slot, own in memory.items()}
+        weights = graph.get_weights(graph.trainable)
+        rule = graph.update_rule()
+        memory = rule.restored(graph.get_state().get(OPTIMIZER, {}), weights)
+        step, flat = memory["step"], {slot: flattened(memory[slot]) for slot in rule.slots()}
         values = flattened(weights)
         for part, cut in zip(parts, cuts(len(values), shards), strict=True):
-            rule = {slot: own[cut] for slot, own in flat.items()}
-            part[policy_id] = {"weights": values[cut], "rule": {"step": step, **rule}}
+            kept = {slot: own[cut] for slot, own in flat.items()}
+            part[policy_id] = {"weights": values[cut], "rule": {"step": step, **kept}}
     return parts
 
 

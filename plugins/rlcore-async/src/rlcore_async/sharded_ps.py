@@ -14,15 +14,15 @@ from rlcore.in_flight import InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
-from rlcore.sample_stream import Sample
+from rlcore.snapshots import Snapshots
 from rlcore.stepping import Awaited
+from rlcore_async.driver_copies import DriverCopies
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
 from rlcore_async.gradients_config import ShardedPSConfig
 from rlcore_async.shard import ParameterShard
 from rlcore_async.shard_layout import ShardedWeights, WeightLayout
-from rlcore_async.shard_snapshots import ShardSnapshots
-from rlcore_async.shard_states import OPTIMIZER, sliced, whole
+from rlcore_async.shard_states import sliced, whole
 
 
 class ShardedPS(GradientOptimizer):
@@ -48,13 +48,13 @@ class ShardedPS(GradientOptimizer):
         # Gradients come clipped.
         rules = {name: replace(graph.update_rule(), max_grad_norm=None) for name, graph in graphs}
         builders = [functools.partial(ParameterShard, rules)] * config.shards
-        builders = [functools.partial(ParameterShard, rules)] * config.shards
-        self._weights = ShardedWeights(layouts)
-        self._snapshots = ShardSnapshots(runtime, evaluators, ", ".join(trains))
+        self._weights = ShardedWeights(layouts, config.shards)
+        self._copies = DriverCopies(runtime, self._graphs, layouts)
+        self._snapshots = [Snapshots(runtime, evaluators.crew, f"shard {i}, {trains}", i) for i in range(config.shards)]
         self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back, WholeCrew)
         # Of updates and snapshots, of which every push may bring one each.
         self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
-        self._load({name: graph.get_state() for name, graph in graphs})
+        self._load()
 
     def _product(self) -> GradientSlices:
         return GradientSlices(self.trains, self.config.shards)
@@ -73,18 +73,21 @@ class ShardedPS(GradientOptimizer):
         self._pull()
         for sample in self.samples.arrived(self._room()):
             if self._accept(sample):
-                self._push(sample)
+                self._note(sample)
+                self._pushed += 1
+                self._push(sample.results)
+            else:
+                # For nothing but new weights: those that it was to have may be gone.
+                self._push([{}] * self.config.shards)
             self._pull()
             self._refresh(sample.index)
 
-    def _push(self, sample: Sample) -> None:
+    def _push(self, gradients: Sequence[Any]) -> None:
         """Every shard that is there gets its slice of the gradients, by reference; now and then it keeps a snapshot."""
         rates = {policy_id: graph.update_rule().learning_rate for policy_id, graph in self._graphs.items()}
-        self._note(sample)
-        self._pushed += 1
         for i in filter(self._pushes.room, range(self.config.shards)):
-            self._pushes.submit(i, None, "apply", sample.results[i], rates, returns=2)
-            if self._pushed % self.config.snapshot_every == 0:
+            self._pushes.submit(i, None, "apply", gradients[i], rates, returns=2)
+            if self._pushed % self.config.snapshot_every == 0 or self._snapshots[i].gone:
                 self._pushes.submit(i, self._pushed, "snapshot", returns=2)
 
     def _pull(self) -> None:
@@ -96,13 +99,15 @@ class ShardedPS(GradientOptimizer):
             elif done.note is None:
                 self._parts[done.index], self._news = done.others[0], True
             else:
-                self._snapshots.keep(done.index, done.others[0], done.note)
-        self._snapshots.take_in()
+                self._snapshots[done.index].keep(done.others[0], done.note)
+        for snapshots in self._snapshots:
+            snapshots.take_in()
 
     def _refresh(self, index: int) -> None:
         """The evaluator gets the newest weights of every shard, from the shards."""
         if self._news and None not in self._parts:
-            self.evaluators.publish_parts(self._parts, self._ledger.progress, self._weights)
+            beside = self._copies.moved(self._parts, self._ledger.progress)
+            self.evaluators.publish_parts([*self._parts, *beside], self._ledger.progress, self._weights)
             self._news = False
         self.evaluators.refresh(index)
 
@@ -114,35 +119,33 @@ class ShardedPS(GradientOptimizer):
 
     def _bring_back(self, handle: Handle, index: int, life: int) -> list[Ref]:
         """A shard that takes the place of another goes on from its last snapshot; what was applied since is lost."""
-        gone_on, lost = self._snapshots.resume(index, handle, self._pushed)
-        self._tally.lost_updates += lost
-        return [gone_on]
+        self._snapshots[index].take_in()
+        self._tally.lost_updates += self._snapshots[index].lost(self._pushed)
+        self._parts[index] = None
+        return [handle.submit("set_state", self._snapshots[index].last)]
 
-    def _load(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Shards that go on from the states of graphs."""
+    def _load(self) -> None:
+        """Shards that go on from where the driver's graphs are."""
         self._pushed, self._news = 0, False
         self._parts: list[Ref | None] = [None] * self.config.shards
-        self._snapshots.begin_with([self.runtime.put(own) for own in sliced(self._graphs, states, self.config.shards)])
-        for i, snapshot in enumerate(self._snapshots.last):
-            self._shards.tell_one(i, "set_state", snapshot)
+        for i, own in enumerate(sliced(self._graphs, self.config.shards)):
+            self._snapshots[i].begin_with(self.runtime.put(own))
+            self._shards.tell_one(i, "set_state", self._snapshots[i].last)
 
     def get_weights(self) -> dict[str, Weights]:
-        return {name: self._graphs[name].get_weights() | own["weights"] for name, own in self._whole().items()}
+        return self._copies.weights(self._whole())
 
     def graph_states(self) -> dict[str, dict[str, Any]]:
-        states = self._whole()
-        for name, own in states.items():
-            self._graphs[name].set_weights(own["weights"])
-        return {name: {**self._graphs[name].get_state(), OPTIMIZER: own[OPTIMIZER]} for name, own in states.items()}
+        return self._copies.states(self._whole())
 
     def _whole(self) -> dict[str, dict[str, Any]]:
         """Of every policy the weights, and what its update rule remembers."""
         known = self._shards.ask("get_state")
         # Whoever finds no room to start will go on from its last snapshot.
-        there = [known[i] if i in known else self.runtime.get(last) for i, last in enumerate(self._snapshots.last)]
+        there = [known[i] if i in known else self.runtime.get(own.last) for i, own in enumerate(self._snapshots)]
         return whole(there, self._weights.layouts)
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
         self._pushes.forget()
-        self._load(state["graphs"])
+        self._load()

@@ -72,7 +72,7 @@ class Replay(PolicyOptimizer):
             before = updates
             for policy_id, buffer in self.memory.buffers.items():
                 for output in self._updates_due(policy_id, buffer):
-                    stats.add(policy_id, output.stats)
+                    stats.add(policy_id, output.stats, output.rows or 0)
                     updates, learnt_rows = updates + 1, learnt_rows + (output.rows or 0)
             learnt = now()
             weights = self.learner.acting_weights() if updates > before else {}

@@ -95,7 +95,7 @@ class AllReduce(PolicyOptimizer):
             epoch = Epoch(samples, self._units, self.config.minibatch_size, self._rng)
             for number in range(epoch.updates):
                 for policy_id, output in self._update(samples, epoch, number, stopped).items():
-                    stats.add(policy_id, output.stats)
+                    stats.add(policy_id, output.stats, output.count)
                     updates, learnt_rows = updates + 1, learnt_rows + output.count
                     if output.stop:
                         stopped.add(policy_id)

@@ -67,7 +67,7 @@ class MultiGPU(PolicyOptimizer):
             found.rows,
             found.updates,
             found.skipped,
-            stats=found.stats,
+            stats=found.stats.mean(),
             timers={"sample_s": sampled - started, "learn_s": learnt - sampled, "sync_s": now() - learnt},
         )
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlcore_tf.a3c import A3C
     from rlcore_tf.appo import APPO
+    from rlcore_tf.central import PPOCentral
     from rlcore_tf.deterministic import DDPG, TD3
     from rlcore_tf.dqn import DQN
     from rlcore_tf.impala import IMPALA
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rlcore_tf.ppo import PPO
     from rlcore_tf.sac import SAC
 
-__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "SAC", "TD3", "PolicyGradient"]
+__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "PolicyGradient"]
 
 _MODULES = {
     "A3C": "a3c",
@@ -24,6 +25,7 @@ _MODULES = {
     "DQN": "dqn",
     "IMPALA": "impala",
     "PPO": "ppo",
+    "PPOCentral": "central",
     "PolicyGradient": "pg",
     "SAC": "sac",
     "TD3": "deterministic",

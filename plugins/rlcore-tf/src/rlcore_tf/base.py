@@ -150,6 +150,10 @@ class TFGraph(LearningGraph):
         """Of the update after so many more, all of them in one go."""
         return Settings(self.coefficients(), self.scalars(), (self._learning_rate,))
 
+    def _gradient_settings(self) -> Settings:
+        """Of gradients that somebody else may apply."""
+        return self._settings()
+
     def _count(self, updates: int) -> None:
         """So many updates have been made."""
 
@@ -192,7 +196,7 @@ class TFGraph(LearningGraph):
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
         pinned, chosen = self._chosen(batch, units)
-        settings = self._settings()
+        settings = self._gradient_settings()
         flat, found = self._updates.gradients(pinned.held, chosen, settings, self._drawn_for(pinned, [chosen]))
         (output,) = self._outputs(found, [settings])
         return GradientOutput(

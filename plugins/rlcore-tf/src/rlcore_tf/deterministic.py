@@ -60,8 +60,12 @@ class DDPG(DDPGRules, TFOffPolicyActorCritic):
         return self._transitions(batch, self._networks.body)
 
     def _settings(self, later: int = 0) -> Settings:
-        settings = super()._settings(later)
-        coefficients: Mapping[str, Coefficient] = self._coefficients_after(self._updates_made + later)
+        return self._with_terms(super()._settings(later), self._coefficients_after(self._updates_made + later))
+
+    def _gradient_settings(self) -> Settings:
+        return self._with_terms(super()._gradient_settings(), self.coefficients_of_gradients())
+
+    def _with_terms(self, settings: Settings, coefficients: Mapping[str, Coefficient]) -> Settings:
         if self.config.policy_delay == 1:
             return settings._replace(coefficients=coefficients)
         moves = coefficients["policy_loss"].loss

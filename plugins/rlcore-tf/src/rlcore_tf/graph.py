@@ -25,7 +25,7 @@ from rlcore_tf.base import TFGraph
 from rlcore_tf.columns import Minibatch, Specs, column
 from rlcore_tf.distributions import Evaluated
 from rlcore_tf.inference import Inference
-from rlcore_tf.model import Heads
+from rlcore_tf.model import Heads, Model
 from rlcore_tf.models import model_for
 from rlcore_tf.selection import PieceSelection, RowSelection, Samples, Selection
 from rlcore_tf.updates import Terms
@@ -54,15 +54,7 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own = self.config
         self._actions = Actions(observation_space, action_space, own.squash)
-        self._model = model_for(
-            observation_space,
-            action_space,
-            own.model,
-            self._arithmetic,
-            squash=own.squash,
-            value=self.has_value,
-            rng=rng,
-        )
+        self._model = self._make_model(rng)
         self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
         self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
         if self._model.heavy:
@@ -70,6 +62,18 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
         self._begin(self._model.shapes, self._make_selection(), constant=self._model.constant)
         self._inference = Inference(self._model, self._actions, self._parameters, self._traced)
         self._load(self._model.init(rng, own.initial_log_std))
+
+    def _make_model(self, rng: np.random.Generator) -> Model:
+        own = self.config
+        return model_for(
+            self.observation_space,
+            self.action_space,
+            own.model,
+            self._arithmetic,
+            squash=own.squash,
+            value=self.has_value,
+            rng=rng,
+        )
 
     # -- what a policy graph of this package gives
 

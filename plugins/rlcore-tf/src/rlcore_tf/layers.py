@@ -100,7 +100,8 @@ def _forward(arithmetic: Arithmetic, gates: Any, present: Any, weight: Any, outp
     _, output, cell, *arrays = tf.while_loop(
         lambda t, *_: t < count, step, [tf.constant(0), output, cell, *kept], parallel_iterations=1
     )
-    return _Steps(*(array.stack() for array in arrays), output, cell)
+    gates, cells, outputs = (array.stack() for array in arrays)
+    return _Steps(gates, cells, outputs, output, cell)
 
 
 def _backward(

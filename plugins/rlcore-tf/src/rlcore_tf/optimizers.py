@@ -45,6 +45,7 @@ class FlatOptimizer(Optimizer):
     groups = 1
 
     def __init__(self, rule: UpdateRule, parameters: FlatParameters) -> None:
+        self._fits = rule.fits
         self.parameters = parameters
         self.counts = [0]
         self.memory = {slot: parameters.zeros() for slot in rule.slots()}
@@ -61,9 +62,14 @@ class FlatOptimizer(Optimizer):
         return {"step": self.counts[0], **{slot: self.parameters.arrays(flat) for slot, flat in self.memory.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self.counts = [int(state["step"])]
+        """Goes on from what ``get_state`` gave; what another rule remembered is of no use, and this one begins."""
+        fits = self._fits(state)
+        self.counts = [int(state["step"]) if fits else 0]
         for slot, flat in self.memory.items():
-            self.parameters.write(flat, state[slot])
+            if fits:
+                self.parameters.write(flat, state[slot])
+            else:
+                flat.assign(tf.zeros_like(flat))
 
 
 class FlatAdam(FlatOptimizer):

@@ -27,9 +27,12 @@ _NAMES = Grid("grid.row", "grid.present", "grid.place")
 
 
 def grid_of(lengths: Any) -> Grid:
-    """Of pieces of these lengths, int64 ``[pieces]``, each one at least; may be traced."""
+    """Of pieces of these lengths, int64 ``[pieces]``, each one at least; may be traced.
+
+    There is one step at least, also where there is no piece.
+    """
     pieces = tf.shape(lengths, tf.int64)[0]
-    steps = tf.range(longest(lengths))[:, None]
+    steps = tf.range(tf.maximum(longest(lengths), 1))[:, None]
     of_row = tf.ragged.range(lengths)
     place = of_row.flat_values * pieces + of_row.value_rowids()
     return Grid(tf.cumsum(lengths, exclusive=True) + tf.minimum(steps, lengths - 1), steps < lengths, place)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
     from rlcore_torch.appo import APPO
+    from rlcore_torch.central import PPOCentral
     from rlcore_torch.deterministic import DDPG, TD3
     from rlcore_torch.dqn import DQN
     from rlcore_torch.impala import IMPALA
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from rlcore_torch.ppo import PPO
     from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "SAC", "TD3", "PolicyGradient"]
+__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "PolicyGradient"]
 
 _MODULES = {
     "A3C": "a3c",
@@ -24,6 +25,7 @@ _MODULES = {
     "DQN": "dqn",
     "IMPALA": "impala",
     "PPO": "ppo",
+    "PPOCentral": "central",
     "PolicyGradient": "pg",
     "SAC": "sac",
     "TD3": "deterministic",

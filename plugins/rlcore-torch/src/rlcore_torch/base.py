@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rlcore.batch import ACTIONS, SampleBatch
 from rlcore.errors import NonFiniteError, UserError
+from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.graph import LearningGraph
 from rlcore.model import BatchedModel
 from rlcore.optim import clip_factor
@@ -114,7 +115,7 @@ class TorchGraph(LearningGraph):
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> LearnOutput:
         """One update; where the loss or a gradient is not finite nothing changes."""
-        found = self._backward(batch, units)
+        found = self._backward(batch, units, self.coefficients())
         if found.finite:
             self._update(found.norm)
         return LearnOutput(found.stats, found.by_row, self.stops(found.stats), not found.finite, found.rows)
@@ -122,7 +123,7 @@ class TorchGraph(LearningGraph):
     def gradients(
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
-        found = self._backward(batch, units)
+        found = self._backward(batch, units, self.coefficients_of_gradients())
         gradients = self._parameters.arrays(self._parameters.gradients, self._chosen(self._trainable))
         return GradientOutput(gradients, found.rows, found.stats, found.by_row, self.stops(found.stats))
 
@@ -136,14 +137,19 @@ class TorchGraph(LearningGraph):
             raise NonFiniteError("a gradient is NaN or infinite")
         self._update(norm)
 
-    def _backward(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None) -> Backward:
+    def _backward(
+        self,
+        batch: SampleBatch | Pinned[Samples],
+        units: NDArray[np.int64] | None,
+        coefficients: Mapping[str, Coefficient],
+    ) -> Backward:
         """Leaves the gradients of the loss, averaged over the rows, in the first replica."""
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
         minibatches = self.minibatches(pinned, units)
         if not any(len(minibatch[ACTIONS]) for minibatch in minibatches):
             raise UserError("there is no sample to learn from")
         self.prepare(minibatches)
-        found = self._backward_pass(minibatches, self.coefficients(), self.scalars())
+        found = self._backward_pass(minibatches, coefficients, self.scalars())
         if found.by_row is None or units is None:
             return found
         return found._replace(by_row=pinned.held.in_order(found.by_row, units))

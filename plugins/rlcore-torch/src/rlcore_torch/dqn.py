@@ -15,6 +15,7 @@ from rlcore.acting.q_architecture import TARGET_Q, Q
 from rlcore.acting.q_network import returns_of
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns, length
+from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.dqn import NOISE, DQNConfig, DQNRules
 from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN
 from rlcore.learning.successors import extended
@@ -78,9 +79,14 @@ class DQN(DQNRules, OffPolicyGraph):
         held = SequenceSamples(observed, masks, batch, self._devices, own.burn_in, self._dtype)
         return Pinned(held, len(batch))
 
-    def _backward(self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None) -> Backward:
+    def _backward(
+        self,
+        batch: SampleBatch | Pinned[Samples],
+        units: NDArray[np.int64] | None,
+        coefficients: Mapping[str, Coefficient],
+    ) -> Backward:
         pinned = batch if isinstance(batch, Pinned) else self.pin(batch)
-        found = super()._backward(pinned, units)
+        found = super()._backward(pinned, units, coefficients)
         if isinstance(pinned.held, SequenceSamples) and found.by_row is not None:
             return found._replace(by_row=pinned.held.spread(found.by_row, units))
         return found

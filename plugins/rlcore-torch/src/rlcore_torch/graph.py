@@ -38,7 +38,7 @@ from rlcore_torch.columns import Minibatch, in_precision
 from rlcore_torch.distributions import Evaluated
 from rlcore_torch.forward import Forward
 from rlcore_torch.inference import Inference
-from rlcore_torch.model import Heads
+from rlcore_torch.model import Heads, Model
 from rlcore_torch.models import model_for
 from rlcore_torch.samples import PieceSamples, RowSamples, Samples
 
@@ -67,9 +67,7 @@ class TorchPolicyGraph(TorchGraph, DrawnGraph):
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
         own, squash = self.config, self.config.squash
         self._actions = Actions(observation_space, action_space, squash, self._devices[0])
-        self._model = model_for(
-            observation_space, action_space, own.model, squash=squash, value=self.has_value, rng=rng
-        )
+        self._model = self._make_model(rng)
         self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
         self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
         self._begin(
@@ -81,6 +79,12 @@ class TorchPolicyGraph(TorchGraph, DrawnGraph):
         self._forward = Forward(self._model, own.model.precision)
         self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
         self._load(self._model.init(rng, own.initial_log_std))
+
+    def _make_model(self, rng: np.random.Generator) -> Model:
+        own = self.config
+        return model_for(
+            self.observation_space, self.action_space, own.model, squash=own.squash, value=self.has_value, rng=rng
+        )
 
     # -- what a policy graph of this package gives
 

@@ -24,6 +24,7 @@ class FlatOptimizer(ABC):
     """
 
     def __init__(self, rule: UpdateRule, parameters: FlatParameters) -> None:
+        self._fits = rule.fits
         self.parameters = parameters
         self.steps = 0
         self.memory = {slot: torch.zeros_like(parameters.values) for slot in rule.slots()}
@@ -42,10 +43,14 @@ class FlatOptimizer(ABC):
         return {"step": self.steps, **{slot: self.parameters.arrays(flat) for slot, flat in self.memory.items()}}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave."""
-        self.steps = int(state["step"])
+        """Goes on from what ``get_state`` gave; what another rule remembered is of no use, and this one begins."""
+        fits = self._fits(state)
+        self.steps = int(state["step"]) if fits else 0
         for slot, flat in self.memory.items():
-            write(self.parameters.named(flat), state[slot])
+            if fits:
+                write(self.parameters.named(flat), state[slot])
+            else:
+                flat.zero_()
 
 
 class FlatAdam(FlatOptimizer):

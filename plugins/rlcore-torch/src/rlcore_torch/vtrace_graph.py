@@ -19,7 +19,7 @@ from rlcore_torch.model import Heads
 from rlcore_torch.q_sequences import AFTER, OWN, chosen
 from rlcore_torch.samples import Samples
 from rlcore_torch.vtrace import VTrace, vtrace
-from rlcore_torch.vtrace_samples import PASSES, VTraceSamples
+from rlcore_torch.vtrace_samples import PASSES, PackedVTraceSamples, VTraceSamples
 
 
 class VTracePolicyGraph(VTraceRules, TorchPolicyGraph):
@@ -50,8 +50,8 @@ class VTracePolicyGraph(VTraceRules, TorchPolicyGraph):
         columns = {name: batch[name] for name in self.loss_columns()} | {ALIVE: where.alive, CONTINUES: where.continues}
         columns = in_precision(columns | self._actions.columns(batch), self._dtype)
         observed = in_precision(self._model.columns(extended(batch)), self._dtype)
-        held = VTraceSamples(observed, columns, batch, self._devices, recurrent=self.recurrent)
-        return Pinned(held, len(batch))
+        samples = PackedVTraceSamples if self._model.recurrent else VTraceSamples
+        return Pinned(samples(observed, columns, batch, self._devices), len(batch))
 
     def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
         return heads._replace(policy=chosen(heads.policy, minibatch[OWN]))

@@ -31,12 +31,19 @@ class _Share(NamedTuple):
     extended: SampleBatch
 
 
+class _Observed(NamedTuple):
+    """What the networks go through, and where in that a row is and its successor, ``[rows]`` each."""
+
+    columns: Minibatch
+    own: NDArray[np.int64]
+    after: NDArray[np.int64]
+
+
 class VTraceSamples(Samples):
     """Units are pieces. A minibatch has its pieces one after the other, each in time order.
 
-    The networks go through the ``observed`` columns: the observations of a piece and the one after it; packed
-    (:mod:`rlcore_torch.sequences`) where they are ``recurrent``. The columns ``OWN`` and ``AFTER`` say where the
-    outputs for a row and for its successor are.
+    The networks go through the ``observed`` columns: the observations of a piece and the one after it. The columns
+    ``OWN`` and ``AFTER`` say where the outputs for a row and for its successor are.
     """
 
     def __init__(
@@ -45,13 +52,10 @@ class VTraceSamples(Samples):
         columns: Mapping[str, NDArray[Any]],
         batch: SampleBatch,
         devices: Sequence[torch.device],
-        *,
-        recurrent: bool,
     ) -> None:
         """``observed`` are columns of extended observations (:mod:`rlcore.learning.successors`), ``[N + pieces, ...]``,
         ``columns`` those of the rows ``[N, ...]``."""
         super().__init__(batch.pieces, devices)
-        self._recurrent = recurrent
         self._parts = [
             _share(observed, columns, batch, share, device)
             for share, device in zip(self._shares.ranges, devices, strict=True)
@@ -71,23 +75,32 @@ class VTraceSamples(Samples):
         chosen = np.arange(part.cuts.pieces) if pieces is None else np.asarray(pieces, np.int64)
         sizes = part.cuts.cuts[LENGTH][chosen]
         rows = None if pieces is None else ranges(part.cuts.cuts[START][chosen], sizes)
-        places = np.arange(int(sizes.sum())) + np.repeat(np.arange(len(chosen)), sizes)
-        starts = part.extended.cuts[START][chosen]
-        if self._recurrent:
-            packed = packing(part.extended, chosen)
-            at = np.empty(len(part.extended), np.int64)
-            at[packed.rows] = np.arange(len(packed.rows))
-            observed = pack(part.observed, packed, part.extended.state_in())
-            own, after = (at[ranges(starts + later, sizes)] for later in (0, 1))
-        else:
-            observed = select(part.observed, None if pieces is None else ranges(starts, sizes + 1))
-            own, after = places, places + 1
-        found = {**observed, **select(part.rows, rows)}
+        observed = self._observed(part, pieces, chosen)
+        found = {**observed.columns, **select(part.rows, rows)}
         device = next(iter(part.rows.values())).device
-        for name, index in ((OWN, own), (AFTER, after)):
+        for name, index in ((OWN, observed.own), (AFTER, observed.after)):
             found[name] = torch.from_numpy(index).to(device)[:, None]
         found[PASSES] = torch.empty(passes_for(int(sizes.max())), device=device)
         return found
+
+    def _observed(self, part: _Share, pieces: NDArray[np.int64] | None, chosen: NDArray[np.int64]) -> _Observed:
+        """Of the ``pieces``, all where that is None: the ``chosen``."""
+        starts, sizes = part.extended.cuts[START][chosen], part.cuts.cuts[LENGTH][chosen]
+        own = np.arange(int(sizes.sum())) + np.repeat(np.arange(len(chosen)), sizes)
+        columns = select(part.observed, None if pieces is None else ranges(starts, sizes + 1))
+        return _Observed(columns, own, own + 1)
+
+
+class PackedVTraceSamples(VTraceSamples):
+    """For recurrent networks: their ``observed`` columns are packed (:mod:`rlcore_torch.sequences`)."""
+
+    def _observed(self, part: _Share, pieces: NDArray[np.int64] | None, chosen: NDArray[np.int64]) -> _Observed:
+        starts, sizes = part.extended.cuts[START][chosen], part.cuts.cuts[LENGTH][chosen]
+        packed = packing(part.extended, chosen)
+        at = np.empty(len(part.extended), np.int64)
+        at[packed.rows] = np.arange(len(packed.rows))
+        own, after = (at[ranges(starts + later, sizes)] for later in (0, 1))
+        return _Observed(pack(part.observed, packed, part.extended.state_in()), own, after)
 
 
 def _share(

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.errors import OptimizerError
-from rlcore.learner_actor import Done, LearnerActor
+from rlcore.learner_actor import LearnerActor, LearnerReport
 from rlcore.minibatches import Learnt
+from rlcore.policy_optimizer import MeanStats
 from rlcore_apex.replay_actor import Drawn, NewPriorities, new_priorities
 
 
 class ApexLearner(LearnerActor):
     """Learns from minibatches of replay actors, and says what their new priorities are."""
 
-    def learn(self, drawn: Drawn, minibatch: SampleBatch, env_steps: int) -> tuple[Done, NewPriorities]:
+    def learn(self, drawn: Drawn, minibatch: SampleBatch, env_steps: int) -> tuple[LearnerReport, NewPriorities]:
         """One update; ``env_steps`` is how many have been sampled by now.
 
         Raises ``NonFiniteError`` after too many skipped in a row, ``OptimizerError`` for a graph without TD errors.
@@ -23,5 +24,8 @@ class ApexLearner(LearnerActor):
         output = self.learner.learn(pinned)[policy_id]
         if output.td_error is None and not output.skipped:
             raise OptimizerError(f"policy '{policy_id}' gives no TD error, which the priorities of replay go by")
-        learnt = Learnt(output.rows or 0, int(not output.skipped), int(output.skipped), {policy_id: output.stats})
-        return Done(learnt, *self.end()), new_priorities(drawn, minibatch, None if output.skipped else output.td_error)
+        stats, rows = MeanStats(), output.rows or 0
+        stats.add(policy_id, output.stats, rows)
+        learnt = Learnt(rows, int(not output.skipped), int(output.skipped), stats)
+        priorities = new_priorities(drawn, minibatch, None if output.skipped else output.td_error)
+        return LearnerReport(learnt, *self.end()), priorities

@@ -1,0 +1,124 @@
+"""The env provider ``envpool``: the environments of EnvPool (Weng et al. 2022)."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import gymnasium
+from pydantic import BaseModel, ConfigDict
+
+from rlcore.env import BatchedEnv, Spaces
+from rlcore.envs import EnvProvider, unknown_env
+from rlcore.errors import ConfigError, EnvError, SpaceError, UnknownPluginError
+from rlcore.validation import validate
+from rlcore_batched.envpool_env import LockstepEnvPool, ReadyEnvPool
+from rlcore_batched.simulator import Positive
+
+#: Keywords of EnvPool that are set here.
+_OURS = ("env_type", "num_envs", "seed", "gym_reset_return_info", "max_num_players")
+
+
+class EnvPoolSettings(BaseModel):
+    """``batch_size``: how many copies are handed over together, whichever are ready (EnvPool's asynchronous mode); all
+    of them in lockstep where it is left out. ``num_threads``: the pool's; by default one for each usable core."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    batch_size: Positive | None = None
+    num_threads: Positive | None = None
+
+
+class EnvPoolProvider(EnvProvider):
+    """``envpool:ID`` for each id of ``envpool.list_all_envs()``. Further settings are keywords of ``envpool.make``."""
+
+    def make(self, env_id: str, num_envs: int, settings: Mapping[str, Any]) -> BatchedEnv:
+        """Raises ``UnknownPluginError`` for another id, and where EnvPool is not installed, ``ConfigError`` for
+        settings that do not fit, ``SpaceError`` for environments of several agents."""
+        name = f"envpool:{env_id}"
+        if importlib.util.find_spec("envpool") is None:
+            raise UnknownPluginError(f"'{name}': EnvPool is not installed: pip install rlcore-batched[envpool]")
+        envpool = _imported()
+        known = envpool.list_all_envs()
+        if env_id not in known:
+            raise unknown_env("envpool", env_id, known)
+        own, keywords = _split(settings)
+        if own.batch_size is not None and own.batch_size > num_envs:
+            raise ConfigError(f"env_settings.batch_size: {own.batch_size} of {num_envs} copies cannot be ready at once")
+        spaces = _spaces(envpool, env_id, keywords, name)
+        threads = own.num_threads or min(num_envs, len(os.sched_getaffinity(0)))
+        batch = num_envs if own.batch_size is None else own.batch_size
+
+        def pool(seeds: Sequence[int]) -> Any:
+            sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
+            return _made(envpool, env_id, keywords, **sizes, seed=seeds)
+
+        if own.batch_size is None:
+            return LockstepEnvPool(pool, spaces, num_envs, name)
+        return ReadyEnvPool(pool, spaces, num_envs, name, batch)
+
+
+def _imported() -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return importlib.import_module("envpool")
+    except ImportError as error:
+        raise EnvError(f"EnvPool cannot be imported: {error}") from error
+
+
+def _split(settings: Mapping[str, Any]) -> tuple[EnvPoolSettings, dict[str, Any]]:
+    fields = EnvPoolSettings.model_fields
+    for key in _OURS:
+        if key in settings:
+            raise ConfigError(f"env_settings.{key}: rlcore sets it by itself")
+    own = validate(EnvPoolSettings, {key: value for key, value in settings.items() if key in fields}, "env_settings")
+    return own, {key: value for key, value in settings.items() if key not in fields}
+
+
+def _spaces(envpool: Any, env_id: str, keywords: Mapping[str, Any], name: str) -> Spaces:
+    pool = _made(envpool, env_id, keywords, num_envs=1, batch_size=1, num_threads=1, seed=[0])
+    with warnings.catch_warnings():
+        # Bounds are float64 there, and are rounded.
+        warnings.simplefilter("ignore")
+        spaces = pool.observation_space, pool.action_space
+    players = pool.config.get("max_num_players", 1) if isinstance(pool.config, dict) else pool.config.max_num_players
+    if hasattr(pool, "close"):
+        pool.close()
+    if players != 1:
+        raise SpaceError(f"{name}: it has {players} players, and only environments with one agent are adapted")
+    if not isinstance(spaces[1], gymnasium.spaces.Box | gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
+        raise SpaceError(f"{name}: its action space {spaces[1]} is not one array")
+    return spaces
+
+
+def _made(
+    envpool: Any,
+    env_id: str,
+    keywords: Mapping[str, Any],
+    *,
+    num_envs: int,
+    batch_size: int,
+    num_threads: int,
+    seed: Sequence[int],
+) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return envpool.make(
+                env_id,
+                env_type="gymnasium",
+                num_envs=num_envs,
+                batch_size=batch_size,
+                num_threads=num_threads,
+                seed=list(seed),
+                **keywords,
+            )
+    except (TypeError, ValueError, AssertionError) as error:
+        raise ConfigError(f"env_settings: envpool:{env_id} does not take them: {error}") from error
+    except RuntimeError as error:
+        raise EnvError(f"envpool:{env_id} cannot be built: {error}") from error

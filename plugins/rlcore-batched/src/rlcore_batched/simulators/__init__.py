@@ -1,0 +1,1 @@
+"""Simulators with one agent: Gymnasium's classic control, and small worlds of our own."""
