@@ -33,7 +33,7 @@ def _read(schedule: Any, info: ValidationInfo) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and math.isfinite(value)
 
 
 def _is_number_text(text: str) -> bool:

@@ -13,8 +13,7 @@ RMSPROP_DECAY = 0.99
 
 
 class ChosenRuleConfig(BaseModel):
-    """Fields of configs whose user chooses. ``rmsprop_decay`` is of RMSProp only, left out 0.99; ``epsilon`` of both.
-    """
+    """Fields of configs with a choice. ``rmsprop_decay`` is of RMSProp only, left out 0.99; ``epsilon`` of both."""
 
     update_rule: Literal["rmsprop", "adam"]
     rmsprop_decay: float | None = Field(None, gt=0.0, lt=1.0)
