@@ -184,7 +184,8 @@ class EvaluatorSet:
     ) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
 
-        Those that are lost are replaced and reported as evaluators are; what they raise is raised.
+        Those that are lost are replaced and reported as evaluators are; what they raise ends the run
+        (:class:`rlcore.crew.StrictCrew`).
         """
 
         def lost(index: int, cause: str) -> None:

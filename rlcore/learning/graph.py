@@ -16,14 +16,14 @@ from rlcore.acting.scaling import remarks_on
 from rlcore.learning.coefficient import Coefficient
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import GraphConfig, PolicyGraph, Progress, Remark
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, value_at
 
 
 class LearningConfig(GraphConfig):
     """``max_grad_norm`` bounds the global norm of the gradients, null leaves them as they are."""
 
     model: ModelConfig = Field(default_factory=ModelConfig)
-    learning_rate: Schedule = 3e-4
+    learning_rate: NonNegativeSchedule = 3e-4
     gamma: float = Field(0.99, ge=0.0, le=1.0)
     max_grad_norm: PositiveFloat | None = 0.5
 
