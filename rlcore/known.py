@@ -31,6 +31,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "tf.pg",
                 "tf.a3c",
                 "tf.ppo",
+                "tf.ppo_central",
                 "tf.impala",
                 "tf.appo",
                 "tf.dqn",
