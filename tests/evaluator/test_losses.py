@@ -290,8 +290,8 @@ def test_what_an_environment_hands_over_against_its_contract_is_not_tried_again(
 
 
 def test_how_often_a_place_was_filled_anew_is_told() -> None:
-    one = Losing({(1, "sample_counted", k): EnvError("torn") for k in (1, 2, 4, 5)})
-    one.rounds(6)
+    one = Losing({(number, "sample_counted", 2): EnvError("torn") for number in (1, 2)})
+    one.rounds(8)
     assert one.losses[0] == (1, "EnvError: torn")
     assert one.losses[1] == (1, "EnvError: torn (replaced 2 times by now)")
 
