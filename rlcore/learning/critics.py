@@ -122,6 +122,9 @@ def by_groups(state: Mapping[str, Any], groups: Sequence[Group]) -> Mapping[str,
         return state
     slots = [slot for slot in state if slot != "step"]
     return {
-        group.name: {"step": state["step"], **{slot: {name: state[slot][name] for name in group.names} for slot in slots}}
+        group.name: {
+            "step": state["step"],
+            **{slot: {name: state[slot][name] for name in group.names} for slot in slots},
+        }
         for group in groups
     }
