@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Any
+from typing import Any, NoReturn
 
-from rlcore.errors import ValueLost, WorkerLost
+from rlcore.errors import NonFiniteError, UserError, ValueLost, WorkerFailed, WorkerLost
 from rlcore.members import Answer, Member, Pending
 from rlcore.places import Places, no_answer
 from rlcore.runtime.base import Handle, Ref
@@ -64,13 +64,19 @@ class Crew(Places):
         if member.samples > 1:
             member.failures, member.first_failure = 0, None
 
+    def sample_of(self, index: int, method: str, returns: int) -> Answer | None:
+        """Another sample of one place; None where nobody is there any more."""
+        answers = self._ask(method, (), returns, [one for one in self._present() if one.index == index])
+        return answers[0] if answers else None
+
     def sample_again(self, index: int, method: str, returns: int) -> Answer:
         """Another sample of one place, or of any where that is vacant."""
         while True:
             able = sorted(self._present(), key=lambda member: member.index != index)
-            if answers := self._ask(method, (), returns, able[:1]):
-                return answers[0]
-            if not self._present():
+            for member in able[:1]:
+                if answer := self.sample_of(member.index, method, returns):
+                    return answer
+            if not able:
                 self._wait_for_anyone()
 
     def tell_one(self, index: int, method: str, *args: Any) -> None:
@@ -84,12 +90,11 @@ class Crew(Places):
 
     def expect(self, calls: Sequence[Call]) -> None:
         """Calls that were submitted are to go well, of workers that are still there."""
-        if not self._runtime.isolates:
-            self._runtime.get([ref for _, ref in calls])
-            return
         for handle, ref in calls:
             member = self._filled_by(handle)
-            if member is not None:
+            if not self._runtime.isolates:
+                self._get_here(member, [ref])
+            elif member is not None:
                 member.told.append(ref)
                 member.line.append(ref)
 
@@ -177,7 +182,7 @@ class Crew(Places):
             while pending:
                 member, one = next(iter(pending.items()))
                 del pending[member]
-                yield member, one, self._runtime.get(one.refs)
+                yield member, one, self._get_here(member, one.refs)
         while pending:
             found = self._look_at(pending)
             for member in [member for member in pending if member.vacant]:
@@ -185,6 +190,20 @@ class Crew(Places):
             taken = {member: pending.pop(member) for member in found}
             for member, one in taken.items():
                 yield member, one, found[member]
+
+    def _get_here(self, member: Member | None, refs: Sequence[Ref]) -> list[Any]:
+        """Values where nothing isolates workers from the driver: what they raise is raised, and nobody is replaced."""
+        try:
+            values: list[Any] = self._runtime.get(list(refs))
+        except Exception as error:
+            if member is not None:
+                self._raise(member, error)
+            raise
+        return values
+
+    def _raise(self, member: Member, error: Exception) -> NoReturn:
+        """Raises what a worker has raised, which ends the run."""
+        raise error
 
     def _look_at(self, pending: Mapping[Member, Pending]) -> dict[Member, list[Any] | Exception]:
         """Waits a while for all calls; the outcomes of those that are over, in the order of ``pending``."""
@@ -228,12 +247,24 @@ class Crew(Places):
 
 
 class StrictCrew(Crew):
-    """Workers that are replaced where they are lost, and whose errors are the program's: those are raised."""
+    """Workers that are replaced where they are lost, and whose errors are the program's: those end the run.
+
+    What is no error of rlcore's own is raised as the cause of a ``WorkerFailed`` that says whose it is.
+    """
 
     def replace(self, member: Member, error: Exception) -> None:
         if not isinstance(error, WorkerLost):
-            raise error
+            self._raise(member, error)
         super().replace(member, error)
+
+    def _raise(self, member: Member, error: Exception) -> NoReturn:
+        if isinstance(error, UserError | NonFiniteError | WorkerLost | WorkerFailed):
+            raise error
+        said = f"{type(error).__name__}: {error}".strip().partition("\n")[0].rstrip(":")
+        failed = WorkerFailed(f"{self.worker} {member.index} raised {said}")
+        for note in getattr(error, "__notes__", ()):
+            failed.add_note(note)
+        raise failed from error
 
 
 class WholeCrew(StrictCrew):

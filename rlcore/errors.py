@@ -51,7 +51,14 @@ class EnvError(UserError):
     """An environment raised or broke its contract; names the environment, its index and the step."""
 
 
-class NoLegalActionError(EnvError):
+class BadValueError(EnvError):
+    """What an environment handed over is ruled out by its contract, such as a reward that is NaN.
+
+    It did not fail, and would do so again: that is for its author to mend, and no reason to try another worker.
+    """
+
+
+class NoLegalActionError(BadValueError):
     """An action mask of an environment allows nothing."""
 
 
@@ -73,6 +80,11 @@ class NonFiniteError(RlcoreError):
 
 class GroupBroken(RlcoreError):
     """A group of processes that compute together is no more: one of them is gone, or does not come in time."""
+
+
+class WorkerFailed(RlcoreError):
+    """A worker of an optimizer, such as a learner or a parameter shard, raised what the user cannot mend: a fault of
+    the program, or of the author of what runs in it. The exception itself is the cause."""
 
 
 class WorkerLost(RlcoreError):

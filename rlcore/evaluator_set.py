@@ -14,7 +14,7 @@ from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.crew import Call, Crew, StrictCrew
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
-from rlcore.members import ROOM_S, Member, Patience, Watch
+from rlcore.members import ROOM_S, Answer, Member, Patience, Watch
 from rlcore.places import TRIES, BringUp
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
@@ -184,7 +184,8 @@ class EvaluatorSet:
     ) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
 
-        Those that are lost are replaced and reported as evaluators are; what they raise is raised.
+        Those that are lost are replaced and reported as evaluators are; what they raise ends the run
+        (:class:`rlcore.crew.StrictCrew`).
         """
 
         def lost(index: int, cause: str) -> None:
@@ -252,9 +253,17 @@ class EvaluatorSet:
         return found
 
     def take_again(self, sample: Sample) -> Sample:
-        """Another sample from the same place, which counts instead of one that was lost."""
+        """Another sample, from the same place if somebody is there, which counts instead of one that was lost."""
+        return self._instead(sample, self._crew.sample_again(sample.index, "sample_counted", returns=2))
+
+    def take_from_its_place(self, sample: Sample) -> Sample | None:
+        """The same, but None where nobody is there any more: nobody else samples, and the lost one still counts."""
+        answer = self._crew.sample_of(sample.index, "sample_counted", returns=2)
+        return None if answer is None else self._instead(sample, answer)
+
+    def _instead(self, sample: Sample, answer: Answer) -> Sample:
+        handle, info, (batch,), index, _ = answer
         self.env_steps -= sample.info.env_steps
-        handle, info, (batch,), index, _ = self._crew.sample_again(sample.index, "sample_counted", returns=2)
         self._count(index, info)
         return Sample(handle, info, batch, index)
 

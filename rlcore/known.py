@@ -26,7 +26,20 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.sac",
             )
         },
-        "rlcore-tf": {"policy_graph": ("tf.pg",)},
+        "rlcore-tf": {
+            "policy_graph": (
+                "tf.pg",
+                "tf.a3c",
+                "tf.ppo",
+                "tf.ppo_central",
+                "tf.impala",
+                "tf.appo",
+                "tf.dqn",
+                "tf.ddpg",
+                "tf.td3",
+                "tf.sac",
+            )
+        },
         "rlcore-gym": {"env": ("gym",)},
         "rlcore-batched": {"env": ("batched", "envpool", "external")},
         "rlcore-sync": {"optimizer": ("allreduce", "multi_gpu"), "algorithm": ("pg", "a2c", "ppo")},

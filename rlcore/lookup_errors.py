@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rlcore.errors import AmbiguousPluginError, UnknownPluginError
-from rlcore.known import names_of
+from rlcore.known import framework_of, names_of
 
 
 class Provided(Protocol):
@@ -63,6 +63,18 @@ def unknown(kind: str, label: str, name: str, owner: str, installed: Sequence[Pr
         lines.append(f"{ours[name]} provides it: {install_line(ours[name])}")
     elif closest(name, names) is None and (near := closest(name, ours)):
         lines.append(f"{ours[near]} provides '{near}': {install_line(ours[near])}")
+    return UnknownPluginError("\n".join(lines))
+
+
+def not_in(framework: str, graph: str, graphs: Sequence[str], installed: Sequence[str]) -> UnknownPluginError:
+    """The error for a policy graph that a framework lacks which has other ``graphs``: where it is ``installed``, and
+    what provides it elsewhere. Another graph would be another algorithm, and is not what was meant."""
+    lines = [f"framework '{framework}' has no policy graph '{graph}' (it has: {', '.join(graphs)})"]
+    if installed:
+        lines.append(f"'{graph}' is installed in: {', '.join(installed)}")
+    for name, distribution in names_of("policy_graph").items():
+        if name.partition(".")[2] == graph and framework_of(name) not in installed:
+            lines.append(f"{distribution} provides '{name}': {install_line(distribution)}")
     return UnknownPluginError("\n".join(lines))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from rlcore.errors import EnvError, MachineLost, UserError, WorkerLost
+from rlcore.errors import BadValueError, EnvError, MachineLost, UserError, WorkerLost
 from rlcore.members import STARTING_S, Member, Patience, Watch
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 
@@ -20,8 +20,9 @@ class Places:
     """Workers, each in a place of its own.
 
     One that is lost is replaced by a new one, which ``bring_up`` makes what the others are; ``watch.lost`` is told of
-    it. Not replaced is one whose error is the user's to mend (``UserError``, except those of environments), and one
-    that fails again and again: then its first error is raised as itself. That its machine is gone is no failure of a
+    it. Not replaced is one whose error is the user's to mend (``UserError``; of environments only what they handed over
+    against their contract, ``BadValueError``), and one that fails again and again: then its first error is raised as
+    itself. That its machine is gone is no failure of a
     worker that is not alone: machines may come and go as often as they like.
 
     A worker that finds no room to start in, such as one whose machine is gone, is waited for ``patience.room_s``
@@ -229,13 +230,13 @@ class Places:
         if member.build is None:
             raise error
         self._runtime.kill(member.handle)
-        if isinstance(error, UserError) and not isinstance(error, EnvError):
+        if isinstance(error, UserError) and (isinstance(error, BadValueError) or not isinstance(error, EnvError)):
             raise error
         holds_up = isinstance(error, MachineLost) and member.taken == self._taken
         if not isinstance(error, MachineLost) or (holds_up and len(self._present()) == 1):
             self._note_failure(member, error)
         member.taken = self._taken
-        self._watch.lost(member.index, _cause(error))
+        self._watch.lost(member.index, _cause(error) + _times(member.life + 1))
         member.begin_anew(self._runtime.spawn(member.build, self._resources))
         if holds_up and len(self._present()) > 1:
             # Another machine, and no sample since: the others do not wait for it again.
@@ -268,6 +269,11 @@ def _listed(resources: Resources) -> str:
 def no_answer(seconds: float) -> str:
     """What is said of a worker that hangs."""
     return f"it did not answer within {seconds:g} seconds (evaluators.timeout_s)"
+
+
+def _times(losses: int) -> str:
+    """What is added where a place has been filled anew before."""
+    return f" (replaced {losses} times by now)" if losses > 1 else ""
 
 
 def _cause(error: Exception) -> str:

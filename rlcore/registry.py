@@ -336,6 +336,9 @@ def graph_name(graph: str, framework: str | None = None) -> str:
     Raises ``UnknownPluginError`` where there is none.
     """
     if framework is not None:
+        graphs, installed = graphs_of(framework), frameworks(graph)
+        if graphs and framework not in installed:
+            raise lookup_errors.not_in(framework, graph, graphs, installed)
         return find("policy_graph", f"{framework}.{graph}").name
     installed = frameworks(graph)
     preferred = installed or known.frameworks()

@@ -144,10 +144,8 @@ def _graph_in(framework: str | None, recipe: type[Algorithm]) -> str:
     except UnknownPluginError as error:
         if framework is None:
             raise
-        graphs = registry.graphs_of(framework)
-        if graphs:
-            has = f"the framework '{framework}' has no {recipe.policy_graph} (it has: {', '.join(graphs)})"
-            raise UnknownPluginError(f"{has}\n{error}") from error
+        if registry.graphs_of(framework):
+            raise
         if framework in known.frameworks():
             raise
         hint = did_you_mean(framework, registry.frameworks(recipe.policy_graph))

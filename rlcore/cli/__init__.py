@@ -84,7 +84,7 @@ def _see_modules_of_this_folder() -> None:
 
 def _report(error: Exception, debug: bool) -> int:
     """Says on stderr what went wrong and returns the exit code; what is a fault of the program is raised again."""
-    from rlcore.errors import NonFiniteError, UserError, WorkerLost
+    from rlcore.errors import NonFiniteError, UserError, WorkerFailed, WorkerLost
 
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
@@ -96,7 +96,7 @@ def _report(error: Exception, debug: bool) -> int:
         if isinstance(error, click.UsageError) and error.ctx is not None:
             click.echo(f"see '{error.ctx.command_path} --help'", err=True)
         return USER_ERROR
-    if not isinstance(error, UserError | NonFiniteError | WorkerLost):
+    if not isinstance(error, UserError | NonFiniteError | WorkerFailed | WorkerLost):
         raise error
     if debug:
         import traceback
@@ -107,6 +107,8 @@ def _report(error: Exception, debug: bool) -> int:
         # Where it comes from and what was tried; the trace itself is for those who ask for it.
         for note in getattr(error, "__notes__", ()):
             click.echo(note.partition("\n")[0].rstrip(":"), err=True)
+        if isinstance(error, WorkerFailed):
+            click.echo("--debug shows the trace", err=True)
     return USER_ERROR
 
 

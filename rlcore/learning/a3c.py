@@ -4,29 +4,28 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
 from rlcore.batch import ADVANTAGES, VALUE_TARGETS
 from rlcore.learning.actor_critic import ActorCriticConfig, ActorCriticRules
+from rlcore.learning.chosen_rule import ChosenRuleConfig
 from rlcore.learning.coefficient import Coefficient
-from rlcore.optim import Adam, RMSProp, UpdateRule
+from rlcore.optim import UpdateRule
 from rlcore.policy_graph import GraphConfig
-from rlcore.schedule import Schedule
+from rlcore.schedule import NonNegativeSchedule
 
 
-class A3CConfig(ActorCriticConfig):
+class A3CConfig(ActorCriticConfig, ChosenRuleConfig):
     """``gae_lambda`` 1 makes advantages of n-step returns, n up to the length of a fragment.
 
-    ``rmsprop_decay`` is of use with ``update_rule: rmsprop`` only, ``epsilon`` with both.
+    ``rmsprop_decay`` is of RMSProp only, left out 0.99; ``epsilon`` of both rules.
     """
 
-    learning_rate: Schedule = 7e-4
+    learning_rate: NonNegativeSchedule = 7e-4
     gae_lambda: float = Field(1.0, ge=0.0, le=1.0)
-    entropy_coeff: Schedule = 0.01
+    entropy_coeff: NonNegativeSchedule = 0.01
     normalize_advantages: bool = False
     update_rule: Literal["rmsprop", "adam"] = "rmsprop"
-    rmsprop_decay: float = Field(0.99, gt=0.0, lt=1.0)
-    epsilon: PositiveFloat = 1e-5
 
 
 class A3CRules(ActorCriticRules):
@@ -36,10 +35,7 @@ class A3CRules(ActorCriticRules):
     config: A3CConfig
 
     def update_rule(self) -> UpdateRule:
-        config = self.config
-        if config.update_rule == "adam":
-            return Adam(self._learning_rate, config.max_grad_norm, epsilon=config.epsilon)
-        return RMSProp(self._learning_rate, config.max_grad_norm, decay=config.rmsprop_decay, epsilon=config.epsilon)
+        return self.config.rule_at(self._learning_rate, self.config.max_grad_norm)
 
     def loss_columns(self) -> tuple[str, ...]:
         return ADVANTAGES, VALUE_TARGETS

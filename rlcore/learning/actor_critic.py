@@ -12,7 +12,7 @@ from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.learning.graph import counts_for_nothing
 from rlcore.policy_graph import GraphConfig
 from rlcore.returns import gae
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, value_at
 
 
 class ActorCriticConfig(DrawnConfig):
@@ -25,7 +25,7 @@ class ActorCriticConfig(DrawnConfig):
 
     gae_lambda: float = Field(0.95, ge=0.0, le=1.0)
     vf_loss_coeff: NonNegativeFloat = 0.5
-    entropy_coeff: Schedule = 0.0
+    entropy_coeff: NonNegativeSchedule = 0.0
     normalize_advantages: bool = True
 
 

@@ -13,13 +13,13 @@ from typing import ClassVar
 from rlcore.learning.ppo import CLIP
 from rlcore.learning.vtrace import VTraceConfig, VTraceRules
 from rlcore.policy_graph import GraphConfig
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import PositiveSchedule, value_at
 
 
 class APPOConfig(VTraceConfig):
     """``clip`` (a schedule) bounds the ratio in the surrogate."""
 
-    clip: Schedule = 0.2
+    clip: PositiveSchedule = 0.2
     normalize_advantages: bool = True
 
 

@@ -94,13 +94,13 @@ class CriticsRules(OffPolicyRules):
 
     # -- state
 
-    def optimizer_state(self) -> dict[str, Any]:
-        """As ``update_rule().init`` gives it; by group, each in that form, where no one rule says how they move."""
-        by_group = super().optimizer_state()
+    def _as_one(self, by_group: dict[str, Any]) -> dict[str, Any]:
+        """The memory of all groups as ``update_rule().init`` gives it; by group, each in that form, where no one rule
+        says how they move."""
         return by_group if self._moves_apart else together(by_group)
 
-    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        super().set_optimizer_state(by_groups(state, self.groups()))
+    def _by_group(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        return by_groups(state, self.groups())
 
     @property
     def acting(self) -> frozenset[str]:
@@ -121,10 +121,8 @@ def by_groups(state: Mapping[str, Any], groups: Sequence[Group]) -> Mapping[str,
     if "step" not in state:
         return state
     slots = [slot for slot in state if slot != "step"]
-    return {
-        group.name: {
-            "step": state["step"],
-            **{slot: {name: state[slot][name] for name in group.names} for slot in slots},
-        }
-        for group in groups
-    }
+    found = {}
+    for group in groups:
+        memory = {slot: {name: state[slot][name] for name in group.names} for slot in slots}
+        found[group.name] = {"step": state["step"], **memory}
+    return found

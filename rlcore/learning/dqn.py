@@ -33,7 +33,7 @@ from rlcore.policy_graph import (
     State,
     Unit,
 )
-from rlcore.schedule import Schedule
+from rlcore.schedule import NonNegativeSchedule
 
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
@@ -46,7 +46,7 @@ class DQNConfig(QConfig, OffPolicyConfig):
     2016); without it the target does both. A recurrent policy (``model.lstm``) learns from the pieces that it sampled,
     without the first ``burn_in`` rows of those that do not open an episode, which only bring its state up to date."""
 
-    learning_rate: Schedule = 5e-4
+    learning_rate: NonNegativeSchedule = 5e-4
     max_grad_norm: PositiveFloat | None = 10.0
     huber_delta: PositiveFloat | None = 1.0
     double: bool = True

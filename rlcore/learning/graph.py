@@ -16,14 +16,14 @@ from rlcore.acting.scaling import remarks_on
 from rlcore.learning.coefficient import Coefficient
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import GraphConfig, PolicyGraph, Progress, Remark
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, value_at
 
 
 class LearningConfig(GraphConfig):
     """``max_grad_norm`` bounds the global norm of the gradients, null leaves them as they are."""
 
     model: ModelConfig = Field(default_factory=ModelConfig)
-    learning_rate: Schedule = 3e-4
+    learning_rate: NonNegativeSchedule = 3e-4
     gamma: float = Field(0.99, ge=0.0, le=1.0)
     max_grad_norm: PositiveFloat | None = 0.5
 
@@ -99,12 +99,20 @@ class LearningGraph(PolicyGraph):
         self._env_steps = progress.env_steps
 
     @abstractmethod
-    def optimizer_state(self) -> dict[str, Any]:
-        """What the optimizer remembers, in the form of ``update_rule().init``."""
+    def optimizer_memory(self) -> dict[str, Any]:
+        """What the framework's optimizer remembers, in the form of ``update_rule().init``, or by group of weights."""
 
     @abstractmethod
+    def set_optimizer_memory(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what ``optimizer_memory`` gave."""
+
+    def optimizer_state(self) -> dict[str, Any]:
+        """What states of the graph have of it, in the form of ``update_rule().init``."""
+        return self.optimizer_memory()
+
     def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what ``optimizer_state`` gave."""
+        self.set_optimizer_memory(state)
 
     def get_state(self) -> dict[str, Any]:
         """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""

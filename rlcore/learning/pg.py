@@ -15,7 +15,7 @@ from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.learning.graph import counts_for_nothing
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import GraphConfig
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, value_at
 
 
 class PGConfig(DrawnConfig):
@@ -23,8 +23,8 @@ class PGConfig(DrawnConfig):
     constant baseline. ``epsilon`` is Adam's.
     """
 
-    learning_rate: Schedule = 1e-3
-    entropy_coeff: Schedule = 0.0
+    learning_rate: NonNegativeSchedule = 1e-3
+    entropy_coeff: NonNegativeSchedule = 0.0
     normalize_advantages: bool = True
     epsilon: PositiveFloat = 1e-8
 

@@ -15,7 +15,7 @@ from rlcore.learning.coefficient import Coefficient
 from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import GraphConfig, Progress
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import PositiveSchedule, value_at
 
 #: The scalar among the columns of a minibatch that bounds the ratio.
 CLIP = "clip"
@@ -32,7 +32,7 @@ class PPOConfig(ActorCriticConfig):
     an update whose minibatch had a larger divergence, with or without a penalty.
     """
 
-    clip: Schedule | None = 0.2
+    clip: PositiveSchedule | None = 0.2
     value_clip: PositiveFloat | None = None
     kl_coeff: NonNegativeFloat = 0.0
     kl_target: PositiveFloat | None = 0.01

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field, NonNegativeFloat
 
 from rlcore.acting.architecture import VALUE
 from rlcore.batch import ACTION_LOGP, REWARDS
+from rlcore.learning.chosen_rule import ChosenRuleConfig
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.learning.graph import counts_for_nothing
-from rlcore.optim import Adam, RMSProp, UpdateRule
+from rlcore.optim import UpdateRule
 from rlcore.policy_graph import GraphConfig
-from rlcore.schedule import Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, value_at
 
 #: Columns of a minibatch, bool: whether the successor's value counts, and whether the next row is the successor.
 ALIVE, CONTINUES = "alive", "continues"
 
 
-class VTraceConfig(DrawnConfig):
+class VTraceConfig(DrawnConfig, ChosenRuleConfig):
     """``rho_clip`` bounds the ratio of probabilities that weighs a temporal difference, and so says which policy the
     values are of: between the one that acted (0) and the one that learns (infinite). ``trace_clip`` bounds the one that
     carries later differences back; ``vtrace_lambda`` below 1 shortens the traces.
@@ -29,19 +30,17 @@ class VTraceConfig(DrawnConfig):
     learns). That last term is for several epochs and old samples: ratios are bounded where they weigh, and nothing else
     keeps an update from going ever further by the same samples. ``normalize_advantages`` gives those of each minibatch
     mean 0 and deviation 1, before ratios weigh them; several devices do so each with its share. ``rmsprop_decay`` is of
-    use with ``update_rule: rmsprop`` only, ``epsilon`` with both.
+    RMSProp only, left out 0.99; ``epsilon`` of both rules.
     """
 
     rho_clip: NonNegativeFloat = 1.0
     trace_clip: NonNegativeFloat = 1.0
     vtrace_lambda: float = Field(1.0, ge=0.0, le=1.0)
     vf_loss_coeff: NonNegativeFloat = 0.5
-    entropy_coeff: Schedule = 0.01
+    entropy_coeff: NonNegativeSchedule = 0.01
     kl_coeff: NonNegativeFloat = 0.0
     normalize_advantages: bool = False
     update_rule: Literal["rmsprop", "adam"] = "adam"
-    rmsprop_decay: float = Field(0.99, gt=0.0, lt=1.0)
-    epsilon: PositiveFloat = 1e-5
 
 
 class VTraceRules(DrawnGraph):
@@ -56,10 +55,7 @@ class VTraceRules(DrawnGraph):
     config: VTraceConfig
 
     def update_rule(self) -> UpdateRule:
-        config = self.config
-        if config.update_rule == "adam":
-            return Adam(self._learning_rate, config.max_grad_norm, epsilon=config.epsilon)
-        return RMSProp(self._learning_rate, config.max_grad_norm, decay=config.rmsprop_decay, epsilon=config.epsilon)
+        return self.config.rule_at(self._learning_rate, self.config.max_grad_norm)
 
     def rho(self) -> None:
         """Nothing is made of samples before they are learnt from."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rlcore.batch import ENV_STEP, REWARDS, SLOT, SampleBatch
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError
 from rlcore.sampling.episode import Episode
 
 
@@ -37,13 +37,13 @@ class Played:
 
 
 def check_rewards(batch: SampleBatch, env_name: str) -> None:
-    """Raises ``EnvError`` for the first NaN or infinite reward, naming environment, slot and step."""
+    """Raises ``BadValueError`` for the first NaN or infinite reward, naming environment, slot and step."""
     rewards = batch[REWARDS]
     if np.isfinite(rewards).all():
         return
     row = int(np.flatnonzero(~np.isfinite(rewards))[0])
     slot = batch.cuts[SLOT][batch.piece_of_row()[row]]
-    raise EnvError(
+    raise BadValueError(
         f"environment '{env_name}', slot {slot}, step {batch[ENV_STEP][row]} of its episode: "
         f"the reward is not finite: {rewards[row]}"
     )

@@ -27,7 +27,7 @@ from rlcore.batch import (
     SampleBatch,
 )
 from rlcore.columns import from_table, to_table
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError
 from rlcore.sampling.agents import AgentTable
 from rlcore.sampling.episode import EpisodeBook
 from rlcore.sampling.pieces import find_pieces
@@ -255,7 +255,7 @@ def _after(
     lost = np.flatnonzero(~ended & (at < 0))
     if len(lost):
         agent = agents.ids[track[lost[0]] // slots]
-        raise EnvError(
+        raise BadValueError(
             f"environment '{env_name}', slot {track[lost[0]] % slots}: agent {agent!r} vanished without "
             "terminated or truncated"
         )

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.batch import OBS
 from rlcore.columns import Array, Columns, PackedColumns, column_name, leaf_spaces
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError
 from rlcore.wrong_values import wrong_values
 
 #: How far a float may lie outside its bounds, relative to them: what float32 arithmetic at the bound may do.
@@ -36,7 +36,8 @@ class ObservationCheck:
     def __call__(self, obs: Columns, slots: NDArray[Any], steps: NDArray[Any]) -> None:
         """``obs [n, ...]`` of ``slots [n]`` at ``steps [n]`` of their episodes.
 
-        Raises ``EnvError`` for the first that is NaN, infinite or out of bounds, naming environment, slot, step, key.
+        Raises ``BadValueError`` for the first that is NaN, infinite or out of bounds, naming environment, slot, step
+        and key.
         """
         ranges = _block_ranges(obs) if isinstance(obs, PackedColumns) and len(slots) else {}
         for leaf, column in (obs if isinstance(obs, dict) else {"": obs}).items():
@@ -51,7 +52,7 @@ class ObservationCheck:
             finite = np.isfinite(value)
             outside = np.asarray((value < bounds.low) | (value > bounds.high))
             problem, wrong = ("is outside its space", outside) if finite.all() else ("is not finite", ~finite)
-            raise EnvError(
+            raise BadValueError(
                 f"environment '{self._env_name}', slot {slots[row]}, step {steps[row]} of its episode: "
                 f"'{column_name(OBS, leaf)}' {problem}: {wrong_values(value, wrong)}"
             )

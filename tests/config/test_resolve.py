@@ -378,7 +378,41 @@ def test_an_environment_is_tuned_under_the_id_that_it_really_has() -> None:
 
 
 def test_a_framework_that_lacks_the_graph_is_no_unknown_one() -> None:
-    with pytest.raises(PluginError, match=r"^the framework 'numpy' has no ppo \(it has: pg\)\n"):
+    with pytest.raises(PluginError, match=r"^framework 'numpy' has no policy graph 'ppo' \(it has: pg\)") as caught:
         resolve({"algorithm": "ppo", "framework": "numpy", "env": "CartPole-v1"})
+    # Another graph would be another algorithm.
+    assert "did you mean" not in str(caught.value) and "numpy.pg" not in str(caught.value)
     with pytest.raises(PluginError, match=r"^unknown framework 'numpi'; did you mean 'numpy'\?\n"):
         resolve({"algorithm": "pg", "framework": "numpi", "env": "CartPole-v1"})
+
+
+@pytest.mark.parametrize("algorithm", ["a3c", "impala", "appo"])
+def test_what_has_no_effect_on_the_chosen_rule_is_refused(algorithm: str) -> None:
+    pytest.importorskip("rlcore_torch")
+    base = {"algorithm": algorithm, "framework": "torch", "env": "CartPole-v1"}
+    with pytest.raises(ConfigError, match=r"^policy: rmsprop_decay has no effect with update_rule: adam; [^\n]*$"):
+        resolve(base, overrides={"policy.update_rule": "adam", "policy.rmsprop_decay": 0.99})
+    run = resolve(base, overrides={"policy.update_rule": "rmsprop", "policy.rmsprop_decay": 0.9})
+    assert run.config.policy["rmsprop_decay"] == 0.9
+    # What a run has written is read again when it is gone on with.
+    assert resolve(run.config.model_dump(mode="json", exclude_none=True)).config.policy == run.config.policy
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "key", "value", "message"),
+    [
+        ("ppo", "learning_rate", -1, "should be 0 or more, not -1"),
+        ("ppo", "entropy_coeff", [[0, 0.1], [9, -0.1]], "should be 0 or more, not -0.1"),
+        ("ppo", "clip", 0, "should be above 0, not 0 all the time"),
+        ("appo", "clip", None, r"should be a finite number or a list of \[env_step, value\], not None"),
+        ("impala", "learning_rate", -1, "should be 0 or more, not -1"),
+        ("dqn", "learning_rate", -1, "should be 0 or more, not -1"),
+        ("dqn", "learning_rate", "fast", r"should be a finite number or a list of \[env_step, value\], not 'fast'"),
+    ],
+)
+def test_schedules_are_refused_in_one_line(algorithm: str, key: str, value: Any, message: str) -> None:
+    pytest.importorskip("rlcore_torch")
+    with pytest.raises(ConfigError, match=rf"^policy\.{key}: {message}$"):
+        resolve(
+            {"algorithm": algorithm, "framework": "torch", "env": "CartPole-v1"}, overrides={f"policy.{key}": value}
+        )

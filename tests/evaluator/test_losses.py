@@ -12,13 +12,25 @@ from support.faulty import HANG, LOSE, FaultyRuntime, Plan
 from support.toy_graph import ToyGraph
 
 from rlcore.crew import LOOK_S, LOST
-from rlcore.errors import ConfigError, EnvError, UserError, WorkerLost
+from rlcore.errors import (
+    BadValueError,
+    ConfigError,
+    EnvError,
+    NoLegalActionError,
+    NonFiniteError,
+    UserError,
+    WorkerFailed,
+    WorkerLost,
+)
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.in_flight import InFlight
 from rlcore.members import STARTING_S, Watch
 from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
+from rlcore.runtime.base import Resources
 from rlcore.runtime.inline import InlineRef, InlineRuntime
+from rlcore.runtime.sim import SimRuntime
 from rlcore.runtime.snapshot import snapshot
 from rlcore.sampling.collect import Fragment
 from rlcore.sampling.filters import MeanStd
@@ -267,3 +279,44 @@ def test_what_optimizers_call_is_settled_while_another_hangs() -> None:
     one.set._crew._watch = Watch(lost, lambda places, size: None)
     assert one.set.settle([(handle, handle.submit("get_weights")) for handle in one.set.handles]) == [LOST, LOST]
     assert times == [LOOK_S, 100.0]
+
+
+@pytest.mark.parametrize("error", [BadValueError("the reward is not finite: nan"), NoLegalActionError("no action")])
+def test_what_an_environment_hands_over_against_its_contract_is_not_tried_again(error: EnvError) -> None:
+    one = Losing({(1, "sample_counted", 2): error})
+    with pytest.raises(type(error), match=str(error)):
+        one.rounds(3)
+    assert one.losses == []
+
+
+def test_how_often_a_place_was_filled_anew_is_told() -> None:
+    one = Losing({(1, "sample_counted", k): EnvError("torn") for k in (1, 2, 4, 5)})
+    one.rounds(6)
+    assert one.losses[0] == (1, "EnvError: torn")
+    assert one.losses[1] == (1, "EnvError: torn (replaced 2 times by now)")
+
+
+class Failing:
+    """A worker that raises what it is told to."""
+
+    def work(self, error: Exception) -> None:
+        raise error
+
+
+@pytest.mark.parametrize("runtime", [InlineRuntime, SimRuntime])
+def test_what_further_workers_raise_ends_the_run_in_one_line_that_says_whose_it_is(runtime: Any) -> None:
+    own = runtime()
+    crew = EvaluatorSet(own, evaluator()).others("parameter shard", [Failing] * 2, Resources(), lambda *_: [])
+    for error, kind, message in (
+        (ZeroDivisionError("by\nzero"), WorkerFailed, "^parameter shard 1 raised ZeroDivisionError: by$"),
+        (ConfigError("wrong"), ConfigError, "^wrong$"),
+        (NonFiniteError("NaN"), NonFiniteError, "^NaN$"),
+    ):
+        with pytest.raises(kind, match=message) as caught:
+            crew.ask_one(1, "work", error)
+        assert (caught.value.__cause__ is not None) == (kind is WorkerFailed)
+        in_flight: InFlight[None] = InFlight(own, crew, 1)
+        in_flight.submit(1, None, "work", error)
+        own.wait(in_flight.next, 1)
+        with pytest.raises(kind, match=message):
+            in_flight.arrived()

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from rlcore.schedule import NonNegativeSchedule, Schedule, value_at
+from rlcore.schedule import NonNegativeSchedule, PositiveSchedule, Schedule, value_at
 
 
 class Config(BaseModel):
@@ -48,15 +49,23 @@ def test_a_dumped_schedule_reads_back() -> None:
         ([], "at least one"),
         ([[10, 1.0], [10, 0.5]], "must increase"),
         ([[10, 1.0], [0, 0.5]], "must increase"),
-        ([[-1, 1.0]], "greater than or equal to 0"),
+        ([[-1, 1.0]], "0 or more"),
         ([[0, float("nan")]], "finite"),
-        ("fast", "valid"),
-        ([[0, 1.0, 2.0]], "at most 2"),
+        ("fast", "a list of .env_step, value., not 'fast'"),
+        ("nan", "finite"),
+        (None, "a list of .env_step, value., not None"),
+        (True, "a list of .env_step, value., not True"),
+        ([[0, 1.0, 2.0]], "a list of .env_step, value."),
+        ([1, 2], "a list of .env_step, value., not .1, 2."),
     ],
 )
 def test_what_is_no_schedule_is_refused(given: Any, message: str) -> None:
-    with pytest.raises(ValidationError, match=message):
+    with pytest.raises(ValidationError, match=message) as caught:
         Config.model_validate({"rate": given})
+    assert caught.value.error_count() == 1
+    if given != [[0, float("nan")]] and given == given:
+        with pytest.raises(ValidationError, match=message):
+            Config.model_validate_json(json.dumps({"rate": given}), strict=True)
 
 
 class Rates(BaseModel):
@@ -71,3 +80,22 @@ def test_a_rate_is_a_schedule_that_is_never_negative() -> None:
         with pytest.raises(ValidationError, match=f"should be 0 or more, not {lowest}"):
             Rates.model_validate({"rate": given})
         assert Config.model_validate({"rate": given})
+
+
+class Bounds(BaseModel):
+    bound: PositiveSchedule | None = 0.2
+
+
+def test_a_bound_is_a_schedule_that_is_not_always_zero() -> None:
+    for given in (0.1, [[0, 0.2], [10, 0.0]]):
+        assert value_at(Bounds.model_validate({"bound": given}).bound, 0) == value_at(given, 0)
+    for given, message in ((0, "above 0"), ([[0, 0.0]], "above 0"), ([[0, 0.1], [1, -0.1]], "0 or more"), (-1, "0 or")):
+        with pytest.raises(ValidationError, match=message):
+            Bounds.model_validate({"bound": given})
+    assert Bounds.model_validate({"bound": None}).bound is None
+
+
+def test_texts_are_no_numbers_where_settings_are_plain() -> None:
+    with pytest.raises(ValidationError, match="not '3e-4'"):
+        Config.model_validate_json('{"rate": "3e-4"}', strict=True)
+    assert Config.model_validate_json('{"rate": [[0, 1], [5, 0.5]]}', strict=True).rate == ((0.0, 1.0), (5.0, 0.5))

@@ -52,3 +52,19 @@ def test_what_one_framework_has_learnt_acts_alike_in_the_other(algorithm: str, f
         expected, *others = (policy.act(one) for policy in policies)
         for found in others:
             np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("algorithm", ["dqn", "rainbow", "td3", "sac"])
+def test_a_run_is_the_same_in_both_frameworks(algorithm: str) -> None:
+    settings = {"model": {**MODEL, "precision": "float64"}}
+    with Trainer({**config(algorithm, "torch"), **settings}) as one, Trainer(
+        {**config(algorithm, "tf"), **settings}
+    ) as other:
+        for _ in range(3):
+            theirs, ours = one.step(), other.step()
+            assert theirs["updates"] == ours["updates"]
+        assert theirs["updates"] > 100
+        weights = [trainer.optimizers[0].get_weights() for trainer in (one, other)]
+    for (policy_id, own), found in zip(weights[0].items(), weights[1].values(), strict=True):
+        for name, array in own.items():
+            np.testing.assert_allclose(found[name], array, rtol=0, atol=1e-9, err_msg=f"{policy_id} {name}")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import simulated as sim
 
-from rlcore.errors import RlcoreError, WorkerLost
+from rlcore.errors import RlcoreError, WorkerFailed, WorkerLost
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.places import TRIES
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -90,10 +90,10 @@ class Training:
             try:
                 result = self.optimizer.step()
                 self.set.metrics()
-            except (WorkerLost, SimulatedError) as error:
+            except (WorkerFailed, WorkerLost, SimulatedError) as error:
                 again = any("was replaced after this" in note for note in getattr(error, "__notes__", []))
                 # What others than evaluators raise is the program's fault.
-                assert again or isinstance(error, SimulatedError), repr(error)
+                assert again or isinstance(error, WorkerFailed), repr(error)
                 assert not again or max(self.losses.count(place) for place in set(self.losses)) >= TRIES - 1
                 return
             except RlcoreError as error:

@@ -129,3 +129,16 @@ def test_evaluators_get_the_weights_of_the_shards() -> None:
     got = handle._worker.get_weights()["default"]
     assert all((got[name] == own).all() for name, own in optimizer.get_weights()["default"].items())
     assert handle._worker.graph("default").config.max_grad_norm == 0.05
+
+
+@pytest.mark.parametrize(("before", "after"), [(a, b) for a in GRAPHS for b in GRAPHS if a is not b])
+def test_what_another_rule_remembers_is_not_taken_over(before: type[LinearPG], after: type[LinearPG]) -> None:
+    one = made(AsyncGradients, 1, functools.partial(evaluator, graph=before))
+    one.step()
+    state = one.get_state()
+    for kind in (AsyncGradients, ShardedPS):
+        other = made(kind, 1, functools.partial(evaluator, graph=after))
+        other.set_state(state)
+        memory = other.get_state()["graphs"]["default"]["optimizer"]
+        assert memory.pop("step") == 0 and all((own == 0).all() for slot in memory.values() for own in slot.values())
+        assert weights(other).tobytes() == weights(one).tobytes()

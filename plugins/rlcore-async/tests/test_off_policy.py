@@ -76,7 +76,8 @@ def test_a_copy_does_what_the_only_graph_would(case: Case) -> None:
     one, other = made(AsyncGradients, case, 0), made(AsyncGradients, case, 1)
     start = weights(one)
     for _ in range(4):
-        one.step(), other.step()
+        one.step()
+        other.step()
     assert_alike(weights(one), weights(other))
     moved = {name for name, own in weights(one).items() if (own != start[name]).any()}
     assert {name.partition(".")[0] for name in moved} == {name.partition(".")[0] for name in start}
@@ -148,7 +149,8 @@ def test_going_on_from_a_state_is_exact(kind: type[PolicyOptimizer], case: Case,
 def test_states_of_graphs_are_read_without_changing_them() -> None:
     one, other = made(ShardedPS, LINEAR_Q, 2, shards=2), made(ShardedPS, LINEAR_Q, 2, shards=2)
     for _ in range(4):
-        one.step(), other.step()
+        one.step()
+        other.step()
         before = {name: own.copy() for name, own in one._graphs["default"].get_weights().items()}
         one.graph_states()
         assert_alike(one._graphs["default"].get_weights(), before)

@@ -115,7 +115,8 @@ def test_the_policy_moves_at_every_second_update(build: Build) -> None:
         moved.append(
             [any((after[n] != before[n]).any() for n in own.trainable if n.startswith(p)) for p in ("policy", "q")]
         )
-        assert moved[-1][0] == any(gradients[name].any() for name in own.acting)
+        # Another copy may apply them, after an update by which the policy moves.
+        assert any(gradients[name].any() for name in own.acting)
     assert moved == [[False, True], [True, True]] * 3
 
 

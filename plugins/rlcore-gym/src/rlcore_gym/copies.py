@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns, map_columns
 from rlcore.env import Spaces
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError, EnvError
 from rlcore_gym.actions import ActionReader
 from rlcore_gym.board import Board
 from rlcore_gym.failures import FAILURES, OLD_GYM, Misfit, close, raised
@@ -188,7 +188,7 @@ class Copies:
         try:
             self.rows.write_row(slot, obs)
         except Misfit as misfit:
-            raise EnvError(f"{self.where(slot)}: reset() returned a bad value: {misfit.problem}") from None
+            raise BadValueError(f"{self.where(slot)}: reset() returned a bad value: {misfit.problem}") from None
 
     def _begin_anew(self, slot: int, error: EnvError) -> Any:
         """Builds the copy of a slot that failed, and opens an episode in it: its first observation, which is shown.
@@ -247,7 +247,7 @@ class Copies:
         try:
             self.rows.write(observations)
         except Misfit as misfit:
-            raise EnvError(f"{self.where(misfit.row)}: step() returned a bad value: {misfit.problem}") from None
+            raise BadValueError(f"{self.where(misfit.row)}: step() returned a bad value: {misfit.problem}") from None
         self._write_rewards(rewards)
         if self._flagged:
             for flags in (board.terminated, board.truncated, board.over, board.first):
@@ -294,7 +294,7 @@ class Copies:
     def _bad_results(self, results: Sequence[Any]) -> EnvError:
         for slot, result in enumerate(results):
             if not isinstance(result, tuple | list) or len(result) != 5:
-                return EnvError(f"{self.where(slot)}: step() returned {short(result)}: {OLD_GYM}")
+                return BadValueError(f"{self.where(slot)}: step() returned {short(result)}: {OLD_GYM}")
         raise AssertionError("every result has five parts")
 
     def _write_rewards(self, rewards: Sequence[Any]) -> None:
@@ -308,16 +308,17 @@ class Copies:
         # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
         if not math.isfinite(reward.dot(self._ones)):
             for slot in np.flatnonzero(~np.isfinite(reward)).tolist():
-                raise EnvError(f"{self.where(slot)}: step() returned the reward {rewards[slot]!r}")
+                raise BadValueError(f"{self.where(slot)}: step() returned the reward {rewards[slot]!r}")
 
     def number(self, slot: int, value: Any) -> float:
         """A reward as a number. ``EnvError`` where it is none."""
         try:
             number = float(np.asarray(value, np.float64).reshape(()))
         except (TypeError, ValueError, OverflowError):
-            raise EnvError(f"{self.where(slot)}: step() returned the reward {value!r}, which is no number") from None
+            said = f"step() returned the reward {value!r}, which is no number"
+            raise BadValueError(f"{self.where(slot)}: {said}") from None
         if too_large(number, self.board.reward.dtype) is not None:
-            raise EnvError(f"{self.where(slot)}: step() returned the reward {value!r}, too large for float32")
+            raise BadValueError(f"{self.where(slot)}: step() returned the reward {value!r}, too large for float32")
         return number
 
     def _write_flags(self, terminated: Sequence[Any], truncated: Sequence[Any]) -> NDArray[np.int64]:
@@ -339,7 +340,8 @@ class Copies:
 
     def _flag(self, slot: int, value: Any) -> bool:
         if np.size(value) != 1:
-            raise EnvError(f"{self.where(slot)}: step() returned {value!r} for terminated or truncated, not a bool")
+            said = f"step() returned {value!r} for terminated or truncated, not a bool"
+            raise BadValueError(f"{self.where(slot)}: {said}")
         return bool(value)
 
     def _distance_to_limit(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError
 from rlcore_gym.failures import FAILURES, OLD_RESET, raised
 from rlcore_gym.generators import Generators, Place, Snapshot, States, restore, seed_spaces
 from rlcore_gym.simulators import restore_snapshot, snapshot
@@ -58,7 +58,7 @@ class Slot:
         except FAILURES as error:
             raise raised(self.where(), f"reset({'' if seed is None else 'seed=...'})", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
-            raise EnvError(f"{self.where()}: reset() returned {short(result)}: {OLD_RESET}")
+            raise BadValueError(f"{self.where()}: reset() returned {short(result)}: {OLD_RESET}")
         self.first_observed = result[0]
         return result[0]
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns, empty_columns, from_table, map_columns, take, to_table
 from rlcore.env import DEFAULT_GROUP
-from rlcore.errors import CheckpointError, EnvError
+from rlcore.errors import BadValueError, CheckpointError, EnvError
 from rlcore_gym.failures import FAILURES, OLD_GYM, OLD_RESET, Misfit, close, raised
 from rlcore_gym.lockstep import LockstepEnv, Phase
 from rlcore_gym.observations import ObservationRows, batched_columns
@@ -75,7 +75,7 @@ class VectorEnvAdapter(LockstepEnv):
         except FAILURES as error:
             raise raised(self._where(), "reset()", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
-            raise EnvError(f"{self._where()}: reset() returned a {type(result).__name__}: {OLD_RESET}")
+            raise BadValueError(f"{self._where()}: reset() returned a {type(result).__name__}: {OLD_RESET}")
         return self._columns(result[0], "reset()")
 
     def _where(self) -> str:
@@ -93,7 +93,7 @@ class VectorEnvAdapter(LockstepEnv):
         except FAILURES as error:
             raise raised(self._where(), "step()", error) from error
         if not isinstance(result, tuple | list) or len(result) != 5:
-            raise EnvError(f"{self._where()}: step() did not return five values: {OLD_GYM}")
+            raise BadValueError(f"{self._where()}: step() did not return five values: {OLD_GYM}")
         returned, reward, terminated, truncated, info = result
         obs = self._columns(returned, "step()")
         moved = self._needs_action.copy()
@@ -116,18 +116,19 @@ class VectorEnvAdapter(LockstepEnv):
             with np.errstate(over="ignore"):
                 self._board.reward[:] = given
         except (TypeError, ValueError):
-            shape = np.shape(reward)
-            raise EnvError(f"{self._where()}: step() returned rewards of shape {shape}, not {self.num_slots}") from None
+            said = f"step() returned rewards of shape {np.shape(reward)}, not {self.num_slots}"
+            raise BadValueError(f"{self._where()}: {said}") from None
         self._board.reward[~moved] = 0.0
         if not np.isfinite(self._board.reward).all():
             slot = int(np.flatnonzero(~np.isfinite(self._board.reward))[0])
             excess = ", too large for float32" if np.isfinite(given[slot]) else ""
-            raise EnvError(f"{self._where()}: step() returned the reward {given[slot]} for slot {slot}{excess}")
+            raise BadValueError(f"{self._where()}: step() returned the reward {given[slot]} for slot {slot}{excess}")
 
     def _flags(self, flags: Any, what: str) -> NDArray[np.bool_]:
         array = np.asarray(flags)
         if array.shape != (self.num_slots,):
-            raise EnvError(f"{self._where()}: step() returned {what} of shape {array.shape}, not ({self.num_slots},)")
+            said = f"step() returned {what} of shape {array.shape}, not ({self.num_slots},)"
+            raise BadValueError(f"{self._where()}: {said}")
         return array.astype(np.bool_, copy=False)
 
     def _ends_next_step(self, obs: Columns, info: Mapping[str, Any]) -> Columns:
@@ -139,7 +140,7 @@ class VectorEnvAdapter(LockstepEnv):
         self._start_over()
         final = info.get("final_obs", info.get("final_observation"))
         if final is None:
-            raise EnvError(
+            raise BadValueError(
                 f"{self._where()}: an episode ended, but info has no 'final_obs', as the autoreset mode SAME_STEP needs"
             )
         slots = np.flatnonzero(self._board.over)
@@ -151,7 +152,7 @@ class VectorEnvAdapter(LockstepEnv):
             rows.write([final[slot] for slot in slots])
         except Misfit as misfit:
             problem = f"bad final_obs for slot {slots[misfit.row]}: {misfit.problem}"
-            raise EnvError(f"{self._where()}: step() returned a {problem}") from None
+            raise BadValueError(f"{self._where()}: step() returned a {problem}") from None
         return rows.columns
 
     def _ends_disabled(self, obs: Columns, info: Mapping[str, Any]) -> Columns:
@@ -161,7 +162,7 @@ class VectorEnvAdapter(LockstepEnv):
         self._obs = self._reset(None, {"reset_mask": self._board.over.copy()})
         if not equal_bits(take(self._obs, ~self._board.over), going_on):
             ended = np.flatnonzero(self._board.over).tolist()
-            raise EnvError(
+            raise BadValueError(
                 f"{self._where()}: reset() with a reset_mask for slots {ended} changed the observations of others"
             )
         return final
@@ -175,7 +176,7 @@ class VectorEnvAdapter(LockstepEnv):
         try:
             return batched_columns(self.groups[DEFAULT_GROUP][0], value, self.num_slots)
         except Misfit as misfit:
-            raise EnvError(f"{self._where()}: {call} returned a bad value: {misfit.problem}") from None
+            raise BadValueError(f"{self._where()}: {call} returned a bad value: {misfit.problem}") from None
 
     # -- states
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rlcore.columns import Array
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError
 from rlcore_multiagent.pettingzoo_env import frame, own_agents, own_copy, own_spaces
 from rlcore_multiagent.stage import Ending, Stage, Turn
 
@@ -49,12 +49,13 @@ class ParallelStage(Stage):
         try:
             return self._numbers[agent]
         except KeyError:
-            raise EnvError(f"agent '{agent}' is none of possible_agents: {', '.join(self.agents)}") from None
+            raise BadValueError(f"agent '{agent}' is none of possible_agents: {', '.join(self.agents)}") from None
 
     @staticmethod
     def _ending(agent: str, observations: Mapping[str, Any], terminated: bool) -> Ending:
         if agent not in observations:
-            raise EnvError(f"agent '{agent}' ended without a last observation; step() has to give it with the flags")
+            said = "ended without a last observation; step() has to give it with the flags"
+            raise BadValueError(f"agent '{agent}' {said}")
         return Ending(own_copy(observations[agent]), terminated)
 
     def render(self) -> Array | None:

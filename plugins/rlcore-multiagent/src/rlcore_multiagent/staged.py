@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlcore.batch import AGENT_ID, OBS, SLOT
 from rlcore.columns import Array, Columns, map_columns, take, to_table
 from rlcore.env import BatchedEnv, StepBatch
-from rlcore.errors import EnvError
+from rlcore.errors import BadValueError, EnvError
 from rlcore_multiagent.answers import Answers
 from rlcore_multiagent.failures import FAILURES, ActionsError, raised
 from rlcore_multiagent.groups import check_spaces, grouped
@@ -127,7 +127,7 @@ class StagedEnv(BatchedEnv):
 
     def _check_silence(self, slot: int) -> None:
         if self._env_step[slot] > SILENT_MOVES:
-            raise EnvError(f"{self._where(slot)}: nobody was asked to act in {SILENT_MOVES} moves")
+            raise BadValueError(f"{self._where(slot)}: nobody was asked to act in {SILENT_MOVES} moves")
 
     def _take(self, slot: int, turn: Turn, rows: dict[str, Rows]) -> bool:
         """Enters what came of a move; whether somebody is asked then, in a new game where this one is over."""
@@ -146,7 +146,7 @@ class StagedEnv(BatchedEnv):
             return self._ask(slot, turn, rows)
         left = [str(self._ids[key - base]) for key in range(base, base + len(self._ids)) if met[key]]
         if left:
-            raise EnvError(f"{self._where(slot)}: the game is over, but {', '.join(left)} did not end")
+            raise BadValueError(f"{self._where(slot)}: the game is over, but {', '.join(left)} did not end")
         self._open(slot, rows)
         return True
 
@@ -169,9 +169,9 @@ class StagedEnv(BatchedEnv):
         self._take_seats(slot)
         turn = self._called(slot, "reset()", self._stages[slot].open, self._seed(slot))
         if turn.over or turn.ended:
-            raise EnvError(f"{self._where(slot)}: the game is over before anybody has acted")
+            raise BadValueError(f"{self._where(slot)}: the game is over before anybody has acted")
         if not self._ask(slot, turn, rows):
-            raise EnvError(f"{self._where(slot)}: nobody is asked to act in the first move")
+            raise BadValueError(f"{self._where(slot)}: nobody is asked to act in the first move")
 
     def _seed(self, slot: int) -> int:
         key = (self._first_slot + slot, int(self._episode[slot]))
@@ -204,7 +204,7 @@ class StagedEnv(BatchedEnv):
                     found[group] = self._makers[group](own, over)
                 except Misfit as misfit:
                     slot, agent = divmod(misfit.row, len(self._ids))
-                    raise EnvError(f"{self._where(slot)}, agent '{self._ids[agent]}': {misfit.problem}") from None
+                    raise BadValueError(f"{self._where(slot)}, agent '{self._ids[agent]}': {misfit.problem}") from None
         self._ready, self._waiting = found, found
 
     def _numbers(self, step: StepBatch) -> NDArray[np.int64]:
@@ -214,7 +214,7 @@ class StagedEnv(BatchedEnv):
         try:
             return function(argument)
         except EnvError as error:
-            raise EnvError(f"{self._where(slot)}: {error}") from error
+            raise type(error)(f"{self._where(slot)}: {error}") from error
         except FAILURES as error:
             raise raised(self._where(slot), call, error) from error
 

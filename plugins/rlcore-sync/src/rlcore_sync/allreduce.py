@@ -140,20 +140,22 @@ class AllReduce(PolicyOptimizer):
             if self._is_there(sample):
                 continue
             self._dropped += sum(sample.info.rows.get(policy_id, 0) for policy_id in self.trains)
-            instead = self.evaluators.by_place.get(sample.index)
-            if instead is None or not self.evaluators.waits_for_everyone:
+            other = self._another(sample) if self.evaluators.waits_for_everyone else None
+            if other is None:
                 self._left_out += sample.info.env_steps
                 del samples[i]
-                continue
-            self._catch_up([instead])
-            other = samples[i] = self.evaluators.take_again(sample)
-            self._ledger.advance(other.info.env_steps - sample.info.env_steps)
-            if other.index != sample.index:
-                # Its place has become vacant, and this is of a replica that has a share already.
-                self._dropped += sum(other.info.rows.get(policy_id, 0) for policy_id in self.trains)
-                self._left_out += other.info.env_steps
-                del samples[i]
+            else:
+                self._ledger.advance(other.info.env_steps - sample.info.env_steps)
+                samples[i] = other
         return bool(samples)
+
+    def _another(self, sample: Sample) -> Sample | None:
+        """Of whoever has taken the place of its replica; None where nobody has, for the others have shares already."""
+        instead = self.evaluators.by_place.get(sample.index)
+        if instead is None:
+            return None
+        self._catch_up([instead])
+        return self.evaluators.take_from_its_place(sample)
 
     def _catch_up(self, handles: Sequence[Handle]) -> None:
         """Makes evaluators the replicas that they should be by now."""

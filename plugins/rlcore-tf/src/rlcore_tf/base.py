@@ -257,10 +257,10 @@ class TFGraph(LearningGraph):
     def trainable(self) -> frozenset[str]:
         return self._trainable
 
-    def optimizer_state(self) -> dict[str, Any]:
+    def optimizer_memory(self) -> dict[str, Any]:
         return self._optimizer.get_state()
 
-    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+    def set_optimizer_memory(self, state: Mapping[str, Any]) -> None:
         self._optimizer.set_state(state)
 
 

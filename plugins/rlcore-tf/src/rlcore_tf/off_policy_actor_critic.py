@@ -53,6 +53,12 @@ class TFOffPolicyActorCritic(CriticsRules, TFOffPolicyGraph):
         self._begin_with_targets(shapes, followed, selection, architecture.init(rng) | more)
         self._act = self._traced(self._outputs_of, [self._networks.body.specs()])
 
+    def optimizer_state(self) -> dict[str, Any]:
+        return self._as_one(super().optimizer_state())
+
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        super().set_optimizer_state(self._by_group(state))
+
     def _make_optimizer(self) -> Optimizer:
         return GroupedAdam(self.groups(), self._parameters, self.config.max_grad_norm)
 

@@ -50,6 +50,12 @@ class OffPolicyActorCritic(CriticsRules, OffPolicyGraph):
         followed = (0, networks) if follow_policy else (policy, networks - policy)
         self._begin_with_targets(layout, followed, weights, self._networks.recordable)
 
+    def optimizer_state(self) -> dict[str, Any]:
+        return self._as_one(super().optimizer_state())
+
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        super().set_optimizer_state(self._by_group(state))
+
     def _make_optimizer(self) -> Any:
         self._grouped = GroupedOptimizer(self.groups(), self._parameters, self.config.max_grad_norm)
         return self._grouped
