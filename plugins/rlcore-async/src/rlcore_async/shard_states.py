@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlcore.policy_graph import PolicyGraph, Weights
+from rlcore.policy_graph import PolicyGraph
 from rlcore_async.shard_layout import WeightLayout, cuts, flattened, joined
 
 #: Where a graph's state has the memory of its update rule, as ``update_rule().init`` gives it.

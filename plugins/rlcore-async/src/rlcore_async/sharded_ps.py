@@ -4,7 +4,7 @@ only (Li et al. 2014; Liang et al. 2018, RLlib, figure 4(d))."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.snapshots import Snapshots
-from rlcore.stepping import Awaited
+from rlcore.stepping import Turn
 from rlcore_async.driver_copies import DriverCopies
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
@@ -61,15 +61,9 @@ class ShardedPS(GradientOptimizer):
 
     # -- the algorithm
 
-    @property
-    def wants_samples(self) -> bool:
-        return self._room() > 0
-
-    def awaited(self) -> Sequence[Awaited]:
-        # Samples that there is no room for are nothing to wait for.
-        return [self.samples, self._pushes] if self._room() else [self._pushes]
-
-    def take_in(self) -> None:
+    def turn(self) -> Iterator[Turn]:
+        room = self._room()
+        yield Turn(room, [self._pushes], wants_more=room > 0)
         self._pull()
         for sample in self.samples.arrived(self._room()):
             if self._accept(sample):
