@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 from rlcore.learner_actor import LearnerReport
 from rlcore.minibatches import Learnt
@@ -26,6 +27,10 @@ class StepTally:
         self._dropped = 0
         self._lost = 0
         self.learn_s = 0.0
+
+    def following(self) -> Self:
+        """That of the next step."""
+        return type(self)(self._policies)
 
     def took(self, samples: int, env_steps: int) -> None:
         """So many new samples, of so many environment steps in all."""

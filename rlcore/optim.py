@@ -25,6 +25,9 @@ Arrays = Mapping[str, NDArray[Any]]
 CLIP_EPSILON = 1e-6
 
 
+#: Elements that are updated together: what a rule makes of so many stays in a core's cache.
+BLOCK = 1 << 16
+
 #: Elements that are squared together, few enough for their float64 copies to stay in a core's cache.
 _AT_ONCE = 1 << 14
 
@@ -98,12 +101,25 @@ class UpdateRule(ABC):
         new_state: RuleState = {"step": step, **{slot: dict(state[slot]) for slot in self.slots()}}
         for name, gradient in gradients.items():
             memory = {slot: state[slot][name] for slot in self.slots()}
-            change, memory = self.change(gradient, memory, step, rate)
-            # Arrays also where a weight has no axis and numpy's arithmetic gives scalars.
-            new_weights[name] = np.asarray(weights[name] - change)
+            new_weights[name], memory = self._moved(weights[name], gradient, memory, step, rate)
             for slot, array in memory.items():
-                new_state[slot][name] = np.asarray(array)
+                new_state[slot][name] = array
         return new_weights, new_state
+
+    def _moved(
+        self, weight: NDArray[Any], gradient: NDArray[Any], memory: Weights, step: int, rate: float
+    ) -> tuple[NDArray[Any], Weights]:
+        """One weight and its memory after an update, which is done block after block."""
+        moved = np.empty(weight.shape, weight.dtype)
+        kept = {slot: np.empty(own.shape, own.dtype) for slot, own in memory.items()}
+        for start in range(0, weight.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            parts = {slot: own.reshape(-1)[block] for slot, own in memory.items()}
+            change, parts = self.change(gradient.reshape(-1)[block], parts, step, rate)
+            moved.reshape(-1)[block] = weight.reshape(-1)[block] - change
+            for slot, part in parts.items():
+                kept[slot].reshape(-1)[block] = part
+        return moved, kept
 
     def fits(self, state: Mapping[str, Any]) -> bool:
         """Whether ``state`` is what this rule remembers, not another one: it has these slots and no others."""
@@ -124,7 +140,8 @@ class UpdateRule(ABC):
     def change(
         self, gradient: NDArray[Any], memory: Weights, step: int, learning_rate: float
     ) -> tuple[NDArray[Any], Weights]:
-        """What update number ``step`` (from 1) subtracts from one weight, and its memory by slot afterwards."""
+        """What update number ``step`` (from 1) subtracts from a part of a weight ``[n]``, and the memory of that part by
+        slot afterwards. Each element by itself: weights are cut into parts wherever that is convenient."""
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,7 @@ class RemoteLearner(Generic[Note]):
         self._upkeep = upkeep
         self._went_back = went_back
         self.crew: Crew = evaluators.others("learner", [build], Resources(gpus=gpus), self._succeed)
-        self._snapshots = Snapshots(runtime, keepers, f"learner of {owner}")
+        self._snapshots = Snapshots(runtime, keepers, f"learner of {owner}", upkeep.snapshot_every)
         # Two more: weights and a snapshot wait for no place in the queue.
         self._calls: InFlight[tuple[_Asked | None, Note | None]] = InFlight(runtime, self.crew, queue + 2)
         self._queue = queue
@@ -86,9 +86,8 @@ class RemoteLearner(Generic[Note]):
         self._went_back_to: Mapping[str, Progress] | None = None
         #: Whether the weights that were published last may have gone with the learner's machine.
         self._weights_gone = False
-        #: Updates so far, and by when weights or a snapshot were last asked for.
-        self._updates = 0
-        self._asked_at = {_Asked.WEIGHTS: 0, _Asked.SNAPSHOT: 0}
+        #: Updates so far, and by when weights were last asked for.
+        self._updates = self._weights_asked_at = 0
         #: By evaluator, environment steps since it was sent weights, and which version those were.
         self._delays = [0] * evaluators.size
         self._sent = [evaluators.version] * evaluators.size
@@ -166,18 +165,23 @@ class RemoteLearner(Generic[Note]):
     def _ask_for_what_is_due(self) -> bool:
         """Weights, a snapshot; whether it was asked for anything."""
         asked = False
-        since = self._updates - self._asked_at[_Asked.SNAPSHOT]
-        if since >= self._upkeep.snapshot_every or self._snapshots.gone:
+        if self._may_ask(_Asked.SNAPSHOT) and self._snapshots.due(self._updates):
             asked = self._ask(_Asked.SNAPSHOT)
         if self._weights_gone:
-            return self._ask(_Asked.WEIGHTS) or asked
+            return self._ask_for_weights() or asked
         late = self._late()
         if not late or _Asked.WEIGHTS in self._asked:
             return asked
-        if self._updates > self._asked_at[_Asked.WEIGHTS]:
-            return self._ask(_Asked.WEIGHTS) or asked
+        if self._updates > self._weights_asked_at:
+            return self._ask_for_weights() or asked
         for index in late:
             self._refresh(index)
+        return asked
+
+    def _ask_for_weights(self) -> bool:
+        asked = self._ask(_Asked.WEIGHTS)
+        if asked:
+            self._weights_asked_at = self._updates
         return asked
 
     def _publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
@@ -187,12 +191,14 @@ class RemoteLearner(Generic[Note]):
             self._refresh(index)
         self._weights_gone = False
 
+    def _may_ask(self, what: _Asked) -> bool:
+        return not self._is_new and what not in self._asked and self._calls.room(0) > 0
+
     def _ask(self, what: _Asked) -> bool:
-        if self._is_new or what in self._asked or not self._calls.room(0):
+        if not self._may_ask(what):
             return False
         self._asked.add(what)
         self._calls.submit(0, (what, None), what.value, returns=2)
-        self._asked_at[what] = self._updates
         return True
 
     def _late(self) -> list[int]:
@@ -274,12 +280,12 @@ class RemoteLearner(Generic[Note]):
         self._done.clear()
         self._asked.clear()
         self._updates = int(state["updates"])
-        self._asked_at = {_Asked.WEIGHTS: -1, _Asked.SNAPSHOT: self._updates}
+        self._weights_asked_at = -1
         # What evaluators have is of another run, whatever its version.
         self._sent = [-1] * len(self._sent)
         self._delays = [0] * len(self._delays)
         learner = self._runtime.put(state["learner"])
-        self._snapshots.begin_with(learner)
+        self._snapshots.begin_with(learner, self._updates)
         self._is_new, self._went_back_to = False, None
         self._went_back(self.crew.ask("resume", learner)[0])
 

@@ -40,10 +40,12 @@ class Snapshots:
     given it, from wherever it still is.
     """
 
-    def __init__(self, runtime: Runtime, keepers: Crew, whose: str, turn: int = 0) -> None:
-        """``whose`` tells it from those of other workers in the run; of several take ``turn`` who keeps them."""
+    def __init__(self, runtime: Runtime, keepers: Crew, whose: str, every: int, turn: int = 0) -> None:
+        """One is due after ``every`` updates. ``whose`` tells it from those of other workers in the run; of several take
+        ``turn`` who keeps them."""
         self._keepers = keepers
         self._whose = whose
+        self._every = every
         self._turn = turn
         self._keeping: Asides[_Snapshot] = Asides(runtime, keepers, 1)
         #: The driver's own, and the last.
@@ -51,15 +53,25 @@ class Snapshots:
         self._last: _Snapshot | None = None
         #: By place, who has the last.
         self._holders: dict[int, Handle] = {}
+        #: After how many updates one was last due.
+        self._due_at = 0
         #: Of how many updates it has been said that they are lost.
         self._counted = 0
 
-    def begin_with(self, state: Ref) -> None:
-        """The driver's own: what a run begins with or goes on from."""
+    def begin_with(self, state: Ref, updates: int = 0) -> None:
+        """The driver's own: what a run begins with or goes on from, after so many updates."""
         self._first = self._last = _Snapshot(state, 0)
+        self._due_at = updates
         self._counted = 0
         self._holders.clear()
         self._keeping.forget()
+
+    def due(self, updates: int) -> bool:
+        """Whether one is to be made now, after so many updates: whoever asks makes it."""
+        due = updates - self._due_at >= self._every or self.gone
+        if due:
+            self._due_at = updates
+        return due
 
     def keep(self, state: Ref, updates: int) -> None:
         """Sends it to those who keep it; whoever has not taken the one before goes without."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from rlcore.errors import ConfigError
+from rlcore.errors import ConfigError, RlcoreError
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Ref, Runtime
 from rlcore.sample_stream import Sample, SampleStream
@@ -26,8 +26,31 @@ class Awaited(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Turn:
+    """What an optimizer waits for in the middle of a turn."""
+
+    #: How many samples it takes after that. Where it has no room it waits for none of them.
+    room: int
+    #: What else may come.
+    awaited: Sequence[Awaited] = ()
+    #: Whether evaluators are to be asked for more samples than they were, and what it has of theirs that keeps them
+    #: from giving more.
+    wants_more: bool = True
+    held: Collection[Sample] = ()
+
+
 class TakesTurns(PolicyOptimizer):
     """An optimizer that waits for nobody, by what it does in one turn. Its step takes turns until it ``has_enough``.
+
+    A turn is a generator that gives work to whoever can do any, gives one ``Turn``, and is resumed when something has
+    come; it waits for nothing itself::
+
+        def turn(self) -> Iterator[Turn]:
+            ...                                         # what may be done is asked for
+            yield Turn(room, [self._calls])
+            for sample in self.samples.arrived(room): ...
+            for done in self._calls.arrived(): ...
 
     Several such may share the evaluators of a run: they take turns together until each has enough, so that the workers
     of none are left without work while another one steps. Each gets every sample; evaluators wait for the slowest.
@@ -37,34 +60,14 @@ class TakesTurns(PolicyOptimizer):
     #: Where its samples come from.
     samples: SampleStream
 
-    def begin(self) -> None:
-        """Before the first turn of a step."""
+    @abstractmethod
+    def turn(self) -> Iterator[Turn]:
+        """Asks for what may be done, gives what there is to wait for, and takes in what has come."""
 
     @property
     @abstractmethod
     def has_enough(self) -> bool:
         """Whether enough has come in for the result of a step."""
-
-    @property
-    def wants_samples(self) -> bool:
-        """Whether there is room for more samples."""
-        return True
-
-    @property
-    def held(self) -> Collection[Sample]:
-        """Samples that it has taken and that keep evaluators from giving more."""
-        return ()
-
-    def ask(self) -> None:
-        """Asks its own workers for whatever may be done; it waits for nothing."""
-
-    @abstractmethod
-    def awaited(self) -> Sequence[Awaited]:
-        """What there is to wait for."""
-
-    @abstractmethod
-    def take_in(self) -> None:
-        """Takes in what has come; it waits for nothing."""
 
     @abstractmethod
     def result(self, seconds: float) -> StepResult:
@@ -76,18 +79,18 @@ class TakesTurns(PolicyOptimizer):
 
 def step_in_turns(optimizers: Sequence[TakesTurns], runtime: Runtime) -> list[StepResult]:
     """A step of each, side by side. Their timers are shares of the same seconds, so that they add up to those."""
-    for optimizer in optimizers:
-        optimizer.begin()
     started = runtime.now()
     while not all(optimizer.has_enough for optimizer in optimizers):
-        for optimizer in optimizers:
-            optimizer.ask()
-        if all(optimizer.wants_samples and not optimizer.samples.full for optimizer in optimizers):
-            for optimizer in optimizers:
-                optimizer.samples.ask(optimizer.held)
-        wait_for_any([one for optimizer in optimizers for one in optimizer.awaited()], runtime)
-        for optimizer in optimizers:
-            optimizer.take_in()
+        programs = [optimizer.turn() for optimizer in optimizers]
+        turns = [next(program) for program in programs]
+        if all(turn.wants_more and not one.samples.full for one, turn in zip(optimizers, turns, strict=True)):
+            for optimizer, turn in zip(optimizers, turns, strict=True):
+                optimizer.samples.ask(turn.held)
+        samples = [optimizer.samples for optimizer, turn in zip(optimizers, turns, strict=True) if turn.room > 0]
+        wait_for_any([*samples, *(one for turn in turns for one in turn.awaited)], runtime)
+        for optimizer, program in zip(optimizers, programs, strict=True):
+            if next(program, None) is not None:
+                raise RlcoreError(f"optimizer {type(optimizer).__name__} waits twice in one turn")
     seconds = runtime.now() - started
     return [_shared(optimizer.result(seconds), len(optimizers)) for optimizer in optimizers]
 

@@ -37,7 +37,7 @@ class World:
         self.evaluators = EvaluatorSet(self.runtime, sim.evaluator(0))
         self.keepers = self._crew([SnapshotKeeper] * KEEPERS)
         self.maker: Any = self.runtime.spawn(Maker)
-        self.snapshots = Snapshots(self.runtime, self.keepers, "maker", turn)
+        self.snapshots = Snapshots(self.runtime, self.keepers, "maker", 10, turn)
 
     def _crew(self, builders: Any) -> Crew:
         return self.evaluators.others("keeper", builders, Resources(), lambda handle, index, life: [])
@@ -165,7 +165,7 @@ def test_workers_keep_those_of_several_apart() -> None:
 def test_in_one_process_it_is_kept_too() -> None:
     runtime = InlineRuntime()
     evaluators = EvaluatorSet(runtime, sim.evaluator(0))
-    snapshots = Snapshots(runtime, evaluators.crew, "maker")
+    snapshots = Snapshots(runtime, evaluators.crew, "maker", 10)
     snapshots.keep(runtime.put(5), 1)
     snapshots.take_in()
     assert runtime.get(snapshots.last) == 5 and evaluators.local._kept == {"maker": 5}

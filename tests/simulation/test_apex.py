@@ -336,5 +336,5 @@ def test_what_nobody_holds_any_more_is_not_counted_as_held() -> None:
     # There is no room for another one.
     crew._lacks_room = lambda member: member.index == 0  # type: ignore[method-assign]
     crew._vacate(crew.members[0])
-    optimizer.take_in()
+    list(optimizer.turn())
     assert optimizer._held.rows() == rows - lost and optimizer._tally._dropped >= lost

@@ -6,13 +6,12 @@ import ast
 import inspect
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcore_async.async_gradients import AsyncGradients
 from rlcore_async.shard import ParameterShard
-from rlcore_async.shard_layout import BLOCK, WeightLayout, cuts, flattened, in_blocks, joined
+from rlcore_async.shard_layout import WeightLayout, cuts, flattened, joined
 from rlcore_async.sharded_ps import ShardedPS
 
 SHAPES = st.lists(st.lists(st.integers(0, 7), max_size=3).map(tuple), min_size=1, max_size=6)
@@ -39,14 +38,6 @@ def test_what_is_cut_is_put_together_again(shapes: list[tuple[int, ...]], shards
     assert sorted(again) == sorted(weights)
     for name, own in weights.items():
         assert again[name].shape == own.shape and again[name].dtype == own.dtype and (again[name] == own).all()
-
-
-@pytest.mark.parametrize("size", [0, 1, BLOCK, BLOCK + 1, 3 * BLOCK - 1])
-def test_blocks_are_views_of_all_of_it(size: int) -> None:
-    flat = np.arange(size, dtype=np.float32)
-    blocks = in_blocks(flat)
-    assert all(np.shares_memory(flat, block) for block in blocks.values() if len(block))
-    assert (joined(blocks.values()) == flat).all() and max(map(len, blocks.values())) <= BLOCK
 
 
 def lines_of(*classes: type) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -21,12 +21,12 @@ from rlcore.in_flight import Arrival, InFlight
 from rlcore.learner_tally import LearnerTally
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import ROW, Weights
-from rlcore.policy_optimizer import StepResult
 from rlcore.remote_learner import RemoteLearner, Upkeep
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
 from rlcore.schedule import value_at
-from rlcore.stepping import Awaited, TakesTurns
+from rlcore.stepping import Turn
+from rlcore.tallied_turns import TalliedTurns
 from rlcore_apex.config import ApexConfig
 from rlcore_apex.exploration import ExplorationLadder
 from rlcore_apex.learner import ApexLearner
@@ -46,11 +46,12 @@ class Origin(NamedTuple):
     policy_id: str
 
 
-class Apex(TakesTurns):
+class Apex(TalliedTurns):
     """Everyone has work ahead of them and nobody waits for the driver; queues are bounded, and producers wait."""
 
     Config = ApexConfig
     config: ApexConfig
+    _tally: LearnerTally
     conformance: ClassVar[Mapping[str, Any]] = {
         "config": {"learning_starts": 16, "minibatch_size": 16, "learnt_per_sampled": 2.0, "capacity": 4096},
         "graph": "rlcore.testing.linear_q:LinearQ",
@@ -104,30 +105,20 @@ class Apex(TakesTurns):
 
     # -- the algorithm
 
-    def begin(self) -> None:
+    def turn(self) -> Iterator[Turn]:
         self._ladder.put_up()
-
-    @property
-    def has_enough(self) -> bool:
-        return self._tally.samples >= self.config.rounds * self.evaluators.size
-
-    def ask(self) -> None:
-        """Whatever may be done is asked for: to store what has come, and to draw."""
         while self._waiting and self._stores.idle():
             self._store(self._waiting.popleft())
         self._draw()
-
-    @property
-    def wants_samples(self) -> bool:
-        return not self._waiting and not (self._under_way() and self._pace.learner_is_behind(self._held.policies()))
-
-    def awaited(self) -> Sequence[Awaited]:
-        own: list[Awaited] = [self._stores, self._draws, *self._learner.awaited]
-        # Samples that there is no room for are nothing to wait for.
-        return [self.samples, *own] if self._most_samples() > 0 else own
-
-    def take_in(self) -> None:
-        for sample in self.samples.arrived(self._most_samples()):
+        learner_is_behind = self._under_way() > 0 and self._pace.learner_is_behind(self._held.policies())
+        # What the replay actors have no room for may wait where it comes from.
+        room = sum(self._stores.room(i) for i in range(self.config.replay_actors)) - len(self._waiting)
+        yield Turn(
+            room,
+            [self._stores, self._draws, *self._learner.awaited],
+            wants_more=not self._waiting and not learner_is_behind,
+        )
+        for sample in self.samples.arrived(room):
             self._waiting.append(sample)
             self._learner.sampled(sample.index, sample.info.env_steps)
             self._tally.took(1, sample.info.env_steps)
@@ -141,12 +132,6 @@ class Apex(TakesTurns):
             self._note_learnt(done)
         # Also those whose places are vacant now.
         self._forget_lost_memories()
-
-    def result(self, seconds: float) -> StepResult:
-        self._tally.lost(self.samples.take_lost())
-        # What is lost between two steps counts in the next.
-        tally, self._tally = self._tally, LearnerTally(self.trains)
-        return tally.result(seconds)
 
     def _store(self, sample: Sample) -> None:
         """The replay actors take turns; whoever has no room is passed over."""
@@ -179,10 +164,6 @@ class Apex(TakesTurns):
     def _under_way(self) -> int:
         """How many minibatches are on their way to the learner or before it."""
         return self._draws.count() + len(self._drawn) + self._learner.under_way
-
-    def _most_samples(self) -> int:
-        """How many samples there is room for; others may wait where they come from."""
-        return sum(self._stores.room(i) for i in range(self.config.replay_actors)) - len(self._waiting)
 
     def _learn_from(self, drawn: Arrival[str]) -> None:
         """Hands a minibatch on to the learner; one that was lost will be drawn anew."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from rlcore.policy_optimizer import OptimizerConfig
+from rlcore.tallied_turns import RoundsConfig
 from rlcore_replay import PrioritizedConfig
 
 
@@ -15,7 +16,7 @@ class LadderConfig(OptimizerConfig):
     exponent: float = Field(default=7.0, ge=0.0)
 
 
-class ApexConfig(OptimizerConfig):
+class ApexConfig(RoundsConfig):
     """Settings of ``apex``. Where something is counted by row or step, it is of one policy or one environment."""
 
     #: Transitions that are kept of each policy, by all replay actors together.
@@ -38,8 +39,6 @@ class ApexConfig(OptimizerConfig):
     max_weight_delay: int = Field(default=400, ge=1)
     #: Updates after which the learner's state is kept, for one that takes its place if it is lost.
     snapshot_every: int = Field(default=200, ge=1)
-    #: Samples of each evaluator, on average, in one step of the optimizer.
-    rounds: int = Field(default=8, ge=1)
     exploration: LadderConfig = LadderConfig()
     #: Where the learner lives; several devices share each minibatch.
     devices: tuple[str, ...] = ("cpu",)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rlcore.errors import WorkerLost
 from rlcore.policy_graph import Weights
 from rlcore.sample_stream import Sample
+from rlcore.stepping import Turn
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import Gradients
 from rlcore_async.shard_layout import WholeWeights
@@ -22,7 +23,8 @@ class AsyncGradients(GradientOptimizer):
     def _product(self) -> Gradients:
         return Gradients(self.trains)
 
-    def take_in(self) -> None:
+    def turn(self) -> Iterator[Turn]:
+        yield Turn(room=self.evaluators.size)
         for sample in self.samples.arrived(self.evaluators.size):
             if self._accept(sample):
                 self._apply(sample)

@@ -8,30 +8,32 @@ from __future__ import annotations
 
 import functools
 from collections import deque
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rlcore.crew import LOST
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.in_flight import Arrival
 from rlcore.learner_tally import LearnerTally
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
-from rlcore.policy_optimizer import StepResult
 from rlcore.remote_learner import RemoteLearner, Upkeep
 from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
-from rlcore.stepping import Awaited, TakesTurns
+from rlcore.stepping import Turn
+from rlcore.tallied_turns import TalliedTurns
 from rlcore_async.aggregation import Aggregation, Batch
 from rlcore_async.old_samples import OldSamples
 from rlcore_async.samples_config import AsyncSamplesConfig
 from rlcore_async.samples_learner import SamplesLearner
 
 
-class AsyncSamples(TakesTurns):
+class AsyncSamples(TalliedTurns):
     """The learner has work ahead of it and nobody waits for the driver; queues are bounded, and producers wait."""
 
     Config = AsyncSamplesConfig
     config: AsyncSamplesConfig
+    _tally: LearnerTally
     conformance: ClassVar[Mapping[str, Any]] = {"config": {"samples_ahead": 1, "learner_queue": 2}}
 
     def __init__(
@@ -64,12 +66,7 @@ class AsyncSamples(TakesTurns):
 
     # -- the algorithm
 
-    @property
-    def has_enough(self) -> bool:
-        return self._tally.samples >= self.config.rounds * self.evaluators.size
-
-    def ask(self) -> None:
-        """Batches go on their way. Evaluators are asked after that: with the weights that have come meanwhile."""
+    def turn(self) -> Iterator[Turn]:
         while self._has_room() and (batch := self._next_batch()) is not None:
             self._aggregation.put(batch)
         for lost in self._aggregation.take_in():
@@ -78,33 +75,15 @@ class AsyncSamples(TakesTurns):
         while self._aggregation.ready and self._learner.room:
             self._learn_from(self._aggregation.ready.popleft())
         for done in self._learner.arrived():
-            if done.value is LOST:
-                self._give_up(done.note)
-            else:
-                self._tally.learnt(done.value)
-                self._tally.stale(done.note.staleness)
-                self._learner.updated(done.value.learnt.updates)
-
-    @property
-    def held(self) -> Collection[Sample]:
-        # It is sampled while the learner learns, so that it need not wait: samples in its queue are held by nobody.
-        return () if self._lacks_samples() else self._waiting
-
-    def awaited(self) -> Sequence[Awaited]:
-        own: list[Awaited] = [self._aggregation, *self._learner.awaited]
-        # Samples that there is no room for are nothing to wait for.
-        return [self.samples, *own] if self._most_samples() else own
-
-    def take_in(self) -> None:
-        for sample in self.samples.arrived(self._most_samples()):
+            self._note_learnt(done)
+        # Evaluators are asked after that: with the weights that have come meanwhile. It is sampled while the learner
+        # learns, so that it need not wait: samples in its queue are held by nobody.
+        lacking, asked = self._lacks_samples(), self.config.samples_ahead * self.evaluators.size
+        room = asked if lacking else max(0, asked - len(self._waiting))
+        yield Turn(room, [self._aggregation, *self._learner.awaited], held=() if lacking else self._waiting)
+        for sample in self.samples.arrived(room):
             self._learner.sampled(sample.index, sample.info.env_steps)
             self._waiting.append(sample)
-
-    def result(self, seconds: float) -> StepResult:
-        self._tally.lost(self.samples.take_lost())
-        # What is lost between two steps counts in the next.
-        tally, self._tally = self._tally, LearnerTally(self.trains)
-        return tally.result(seconds)
 
     def _has_room(self) -> bool:
         """Whether another batch may be made; else samples wait, and whoever gives them in the end."""
@@ -114,11 +93,6 @@ class AsyncSamples(TakesTurns):
     def _lacks_samples(self) -> bool:
         """Whether there is room for a batch and those that wait do not make one."""
         return self._has_room() and sum(one.info.env_steps for one in self._waiting) < self.config.batch_size
-
-    def _most_samples(self) -> int:
-        """How many may be taken: all that were asked for."""
-        asked = self.config.samples_ahead * self.evaluators.size
-        return asked if self._lacks_samples() else max(0, asked - len(self._waiting))
 
     def _next_batch(self) -> Batch | None:
         """Those that have waited longest, but what is too old; None where there are not enough."""
@@ -146,6 +120,14 @@ class AsyncSamples(TakesTurns):
     def _learn_from(self, batch: Batch) -> None:
         self._took(len(batch.new), batch.env_steps)
         self._learner.submit(batch, "learn", self._env_steps, *batch.refs)
+
+    def _note_learnt(self, done: Arrival[Batch]) -> None:
+        if done.value is LOST:
+            self._give_up(done.note)
+            return
+        self._tally.learnt(done.value)
+        self._tally.stale(done.note.staleness)
+        self._learner.updated(done.value.learnt.updates)
 
     def _give_up(self, batch: Batch) -> None:
         """It was lost, with a worker or with a machine that held a part of it."""

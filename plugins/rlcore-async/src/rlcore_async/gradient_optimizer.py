@@ -3,30 +3,29 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_optimizer import StepResult
 from rlcore.runtime.base import Handle, Ref, Runtime
 from rlcore.sample_stream import Sample
-from rlcore.stepping import Awaited, TakesTurns
+from rlcore.tallied_turns import TalliedTurns
 from rlcore_async.gradient_products import Gradients
 from rlcore_async.gradient_tally import GradientTally
 from rlcore_async.gradients_config import AsyncGradientsConfig
 
 
-class GradientOptimizer(TakesTurns):
+class GradientOptimizer(TalliedTurns):
     """Keeps the accounts of samples whose gradients are applied as they come.
 
     One task is in flight for each evaluator, also between steps; ``_graphs`` are the driver's own. Subclasses say in
-    ``take_in`` what becomes of the gradients.
+    ``turn`` what becomes of the gradients.
     """
 
     Config = AsyncGradientsConfig
     config: AsyncGradientsConfig
+    _tally: GradientTally
 
     def __init__(
         self,
@@ -48,13 +47,6 @@ class GradientOptimizer(TakesTurns):
     @abstractmethod
     def _product(self) -> Gradients:
         """What evaluators are to make of their samples."""
-
-    @property
-    def has_enough(self) -> bool:
-        return self._tally.samples >= self.config.rounds * self.evaluators.size
-
-    def awaited(self) -> Sequence[Awaited]:
-        return [self.samples]
 
     def _note_newcomer(self, handle: Handle, index: int) -> list[Ref]:
         if self.evaluators.version:
@@ -87,14 +79,6 @@ class GradientOptimizer(TakesTurns):
         for policy_id, note in sample.note.items():
             self._ledger.note(policy_id, note.rows, note.stats, note.skipped)
         self._tally.learnt(sample.note)
-
-    def result(self, seconds: float) -> StepResult:
-        # What is lost between two steps counts in the next.
-        lost = self.samples.take_lost()
-        self._tally.lost(lost)
-        self._tally.came_to_nothing(lost)
-        tally, self._tally = self._tally, GradientTally(self.trains, self._tally.rows)
-        return tally.result(seconds)
 
     def get_state(self) -> dict[str, Any]:
         """What is under way is not in it: after ``set_state`` it is sampled anew."""

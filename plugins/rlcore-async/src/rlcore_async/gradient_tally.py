@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Self
 
 from rlcore.learner_tally import StepTally
 from rlcore.minibatches import Learnt
@@ -22,6 +23,9 @@ class GradientTally(StepTally):
         #: Of the last sample: what one counts for that never came.
         self.rows = rows_before
 
+    def following(self) -> Self:
+        return type(self)(self._policies, self.rows)
+
     def sampled(self, sample: Sample, staleness: int) -> None:
         """A sample has come that is out of date by so many versions."""
         self.took(1, sample.info.env_steps)
@@ -39,6 +43,10 @@ class GradientTally(StepTally):
         """So many tasks, with as many rows as the last one had that came."""
         self._tasks += tasks
         self.dropped(tasks * self.rows)
+
+    def lost(self, samples: int) -> None:
+        super().lost(samples)
+        self.came_to_nothing(samples)
 
     def more(self) -> dict[str, float]:
         return {**super().more(), "lost_tasks": float(self._tasks), "lost_updates": float(self.lost_updates)}

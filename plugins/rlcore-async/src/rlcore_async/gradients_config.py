@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rlcore.policy_optimizer import OptimizerConfig
+from rlcore.tallied_turns import RoundsConfig
 
 
-class AsyncGradientsConfig(OptimizerConfig):
+class AsyncGradientsConfig(RoundsConfig):
     """Settings of ``async_gradients``."""
 
-    #: Gradients of each evaluator, on average, that one step of the optimizer takes in.
-    rounds: int = Field(default=8, ge=1)
     #: Versions of the weights by which gradients may be out of date; those that are more are dropped. Null: no bound.
     max_staleness: int | None = Field(default=None, ge=0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from rlcore.policy_optimizer import OptimizerConfig
+from rlcore.tallied_turns import RoundsConfig
 
 
-class AsyncSamplesConfig(OptimizerConfig):
+class AsyncSamplesConfig(RoundsConfig):
     """Settings of ``async_samples``. Queues are bounded by them, and whoever fills one waits."""
 
     #: Environment steps of new samples in one batch, at least: as many whole samples as that takes.
@@ -31,8 +31,6 @@ class AsyncSamplesConfig(OptimizerConfig):
     max_staleness: int | None = Field(default=None, ge=0)
     #: Updates after which the learner's state is kept, for one that takes its place if it is lost.
     snapshot_every: int = Field(default=200, ge=1)
-    #: Samples of each evaluator, on average, in one step of the optimizer.
-    rounds: int = Field(default=8, ge=1)
     #: Where the learner lives; several devices share each minibatch.
     devices: tuple[str, ...] = ("cpu",)
     seed: int = 0

@@ -1,4 +1,4 @@
-"""How the weights of a policy lie in one flat array, and how that is cut into shards and blocks."""
+"""How the weights of a policy lie in one flat array, and how that is cut into shards."""
 
 from __future__ import annotations
 
@@ -14,9 +14,6 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.sample_products import Replica
 
-#: Elements that are updated together: what an update rule makes of so many stays in a core's cache.
-BLOCK = 1 << 16
-
 
 def flattened(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """All arrays one behind the other, in the order of their names: a new array ``[size]``."""
@@ -27,11 +24,6 @@ def cuts(size: int, shards: int) -> list[slice]:
     """Where so many elements are cut into shards of equal size, to one element."""
     ends = [size * i // shards for i in range(shards + 1)]
     return [slice(*pair) for pair in pairwise(ends)]
-
-
-def in_blocks(flat: NDArray[Any]) -> Weights:
-    """A flat array as views of ``BLOCK`` elements, one at least, in the form of weights by name."""
-    return {str(start): flat[start : start + BLOCK] for start in range(0, max(1, len(flat)), BLOCK)}
 
 
 def joined(parts: Iterable[NDArray[Any]]) -> NDArray[Any]:
@@ -61,13 +53,10 @@ class WeightLayout:
 
 
 def named_weights(
-    layouts: Mapping[str, WeightLayout], parts: Sequence[Mapping[str, Sequence[NDArray[Any]]]]
+    layouts: Mapping[str, WeightLayout], parts: Sequence[Mapping[str, NDArray[Any]]]
 ) -> dict[str, Weights]:
-    """``{policy_id: {name: array}}`` of what shards gave, which is ``{policy_id: blocks}`` of each."""
-    return {
-        name: layout.named(joined(block for part in parts for block in part[name]))
-        for name, layout in layouts.items()
-    }
+    """``{policy_id: {name: array}}`` of what shards gave, which is ``{policy_id: slice}`` of each."""
+    return {name: layout.named(joined(part[name] for part in parts)) for name, layout in layouts.items()}
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcore.policy_graph import PolicyGraph
+from rlcore_async.shard import SLICE
 from rlcore_async.shard_layout import WeightLayout, cuts, flattened, joined
 
 #: Where a graph's state has the memory of its update rule, as ``update_rule().init`` gives it.
 OPTIMIZER = "optimizer"
 
-#: ``{policy_id: {"weights": slice, "rule": {"step": n, slot: slice}}}``
+#: As ``ParameterShard.get_state`` gives it.
 ShardState = Mapping[str, Mapping[str, Any]]
 
 
@@ -28,8 +29,8 @@ def sliced(graphs: Mapping[str, PolicyGraph], shards: int) -> list[dict[str, Any
         step, flat = memory["step"], {slot: flattened(memory[slot]) for slot in rule.slots()}
         values = flattened(weights)
         for part, cut in zip(parts, cuts(len(values), shards), strict=True):
-            kept = {slot: own[cut] for slot, own in flat.items()}
-            part[policy_id] = {"weights": values[cut], "rule": {"step": step, **kept}}
+            kept = {slot: {SLICE: own[cut]} for slot, own in flat.items()}
+            part[policy_id] = {"weights": {SLICE: values[cut]}, "rule": {"step": step, **kept}}
     return parts
 
 
@@ -40,7 +41,7 @@ def whole(parts: Sequence[ShardState], layouts: Mapping[str, WeightLayout]) -> d
         own = [part[policy_id] for part in parts]
         rules = [part["rule"] for part in own]
         slots = [slot for slot in rules[0] if slot != "step"]
-        memory = {slot: layout.named(joined([rule[slot] for rule in rules])) for slot in slots}
-        weights = layout.named(joined([part["weights"] for part in own]))
+        memory = {slot: layout.named(joined(rule[slot][SLICE] for rule in rules)) for slot in slots}
+        weights = layout.named(joined(part["weights"][SLICE] for part in own))
         found[policy_id] = {"weights": weights, OPTIMIZER: {"step": max(rule["step"] for rule in rules), **memory}}
     return found

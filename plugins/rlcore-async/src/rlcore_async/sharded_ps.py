@@ -4,7 +4,7 @@ only (Li et al. 2014; Liang et al. 2018, RLlib, figure 4(d))."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.snapshots import Snapshots
-from rlcore.stepping import Awaited
+from rlcore.stepping import Turn
 from rlcore_async.driver_copies import DriverCopies
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
@@ -50,10 +50,12 @@ class ShardedPS(GradientOptimizer):
         builders = [functools.partial(ParameterShard, rules)] * config.shards
         self._weights = ShardedWeights(layouts, config.shards)
         self._copies = DriverCopies(runtime, self._graphs, layouts)
-        self._snapshots = [Snapshots(runtime, evaluators.crew, f"shard {i}, {trains}", i) for i in range(config.shards)]
+        self._snapshots = [Snapshots(runtime, evaluators.crew, f"shard {i}, {trains}", config.snapshot_every, i)
+                           for i in range(config.shards)]
         self._shards = evaluators.others("parameter shard", builders, Resources(), self._bring_back, WholeCrew)
-        # Of updates and snapshots, of which every push may bring one each.
-        self._pushes: InFlight[int | None] = InFlight(runtime, self._shards, 2 * evaluators.size + 2)
+        self._pushes: InFlight[None] = InFlight(runtime, self._shards, evaluators.size + 1)
+        #: Noted is how many gradients had been pushed by then.
+        self._asked: InFlight[int] = InFlight(runtime, self._shards, 1)
         self._load()
 
     def _product(self) -> GradientSlices:
@@ -61,15 +63,9 @@ class ShardedPS(GradientOptimizer):
 
     # -- the algorithm
 
-    @property
-    def wants_samples(self) -> bool:
-        return self._room() > 0
-
-    def awaited(self) -> Sequence[Awaited]:
-        # Samples that there is no room for are nothing to wait for.
-        return [self.samples, self._pushes] if self._room() else [self._pushes]
-
-    def take_in(self) -> None:
+    def turn(self) -> Iterator[Turn]:
+        room = self._room()
+        yield Turn(room, [self._pushes, self._asked], wants_more=room > 0)
         self._pull()
         for sample in self.samples.arrived(self._room()):
             if self._accept(sample):
@@ -85,21 +81,23 @@ class ShardedPS(GradientOptimizer):
     def _push(self, gradients: Sequence[Any]) -> None:
         """Every shard that is there gets its slice of the gradients, by reference; now and then it keeps a snapshot."""
         rates = {policy_id: graph.update_rule().learning_rate for policy_id, graph in self._graphs.items()}
-        for i in filter(self._pushes.room, range(self.config.shards)):
-            self._pushes.submit(i, None, "apply", gradients[i], rates, returns=2)
-            if self._pushed % self.config.snapshot_every == 0 or self._snapshots[i].gone:
-                self._pushes.submit(i, self._pushed, "snapshot", returns=2)
+        for i in range(self.config.shards):
+            if self._pushes.room(i):
+                self._pushes.submit(i, None, "apply", gradients[i], rates, returns=2)
+            if self._asked.room(i) and self._snapshots[i].due(self._pushed):
+                self._asked.submit(i, self._pushed, "snapshot", returns=2)
 
     def _pull(self) -> None:
-        """References to what the shards have made of it by now."""
+        """References to what the shards have made of it by now, and their snapshots."""
         for done in self._pushes.arrived():
-            if done.value is LOST:
-                # Where the shard was lost as well it has been counted with it.
-                self._tally.lost_updates += done.note is None and self._shards.members[done.index].handle is done.handle
-            elif done.note is None:
+            if done.value is not LOST:
                 self._parts[done.index], self._news = done.others[0], True
-            else:
-                self._snapshots[done.index].keep(done.others[0], done.note)
+            elif self._shards.members[done.index].handle is done.handle:
+                # Where the shard was lost as well it has been counted with it.
+                self._tally.lost_updates += 1
+        for asked in self._asked.arrived():
+            if asked.value is not LOST:
+                self._snapshots[asked.index].keep(asked.others[0], asked.note)
         for snapshots in self._snapshots:
             snapshots.take_in()
 
@@ -113,7 +111,7 @@ class ShardedPS(GradientOptimizer):
 
     def _room(self) -> int:
         """How many samples the shards can take; further ones wait where they come from."""
-        return min(self._pushes.room(i) for i in range(self.config.shards)) // 2
+        return min(self._pushes.room(i) for i in range(self.config.shards))
 
     # -- losses and state
 
@@ -148,4 +146,5 @@ class ShardedPS(GradientOptimizer):
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
         self._pushes.forget()
+        self._asked.forget()
         self._load()
