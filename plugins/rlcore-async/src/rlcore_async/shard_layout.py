@@ -14,6 +14,7 @@ from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.sample_products import Replica
 
+
 def flattened(arrays: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     """All arrays one behind the other, in the order of their names: a new array ``[size]``."""
     return joined(np.ravel(arrays[name]) for name in sorted(arrays))
