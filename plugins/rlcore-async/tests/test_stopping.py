@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from support.runs import linear, without_times
 
+from rlcore.errors import RlcoreError
 from rlcore.graph_spec import RemarkWarning
-from rlcore.stepping import step_in_turns
+from rlcore.stepping import Turn, step_in_turns
 from rlcore.trainer import Trainer
 
 
@@ -79,6 +80,14 @@ def test_in_process_it_goes_on_exactly(tmp_path: Path, optimizer: dict[str, Any]
     with Trainer.restore(tmp_path / "saved", trust=True) as trainer:
         assert [without_times(trainer.step()) for _ in range(3)] == rows
         assert trainer.weights_sha256() == whole
+
+
+def test_a_program_that_waits_twice_in_a_turn_is_refused() -> None:
+    with Trainer(settings(optimizer={"name": "async_gradients"})) as trainer:
+        own: Any = trainer.optimizers[0]
+        own.turn = lambda: iter([Turn(room=1), Turn(room=1)])
+        with pytest.raises(RlcoreError, match="AsyncGradients waits twice in one turn"):
+            own.step()
 
 
 def test_shards_that_have_nothing_are_remarked_on() -> None:
