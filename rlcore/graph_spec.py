@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import pickle
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 
-from rlcore.policy_graph import GraphConfig, PolicyGraph
+from rlcore.policy_graph import GraphConfig, PolicyGraph, Remark
 
 if TYPE_CHECKING:
     from rlcore.model import BatchedModel
@@ -22,7 +22,16 @@ LOGGER = logging.getLogger(__name__)
 
 
 class RemarkWarning(UserWarning):
-    """What a policy graph is given is likely not what was meant."""
+    """What a policy graph or an optimizer is given is likely not what was meant."""
+
+
+def announce(remarks: Iterable[Remark]) -> None:
+    """Logs remarks, and issues those that warn as a ``RemarkWarning``."""
+    for remark in remarks:
+        if remark.warns:
+            warnings.warn(remark.text, RemarkWarning, stacklevel=3)
+        else:
+            LOGGER.info(remark.text)
 
 
 def _none() -> None:
@@ -59,11 +68,7 @@ class GraphSpec:
 
     def announce(self) -> None:
         """Logs the graph's remarks on its spaces, and issues those that warn as a ``RemarkWarning``."""
-        for remark in self.graph.remarks(self.observation_space, self.action_space, self.config):
-            if remark.warns:
-                warnings.warn(remark.text, RemarkWarning, stacklevel=3)
-            else:
-                LOGGER.info(remark.text)
+        announce(self.graph.remarks(self.observation_space, self.action_space, self.config))
 
     def __getstate__(self) -> dict[str, Any]:
         packed = self.__dict__.get("_packed")

@@ -83,11 +83,20 @@ class StepTally:
 
 
 class LearnerTally(StepTally):
-    """The same, with a learner of its own: beside the usual timers stand the seconds between its updates."""
+    """The same, with a learner of its own: beside the usual timers stand the seconds between its updates, and
+    beside the statistics how many updates were lost with it."""
 
     def __init__(self, policies: Sequence[str]) -> None:
         super().__init__(policies)
         self._wait_s = 0.0
+        self._lost_updates = 0
+
+    def updates_lost(self, updates: int) -> None:
+        """So many updates went with a learner."""
+        self._lost_updates += updates
+
+    def more(self) -> dict[str, float]:
+        return {**super().more(), "lost_updates": float(self._lost_updates)}
 
     def learnt(self, report: LearnerReport) -> None:
         """What came of one call."""

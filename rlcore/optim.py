@@ -140,8 +140,9 @@ class UpdateRule(ABC):
     def change(
         self, gradient: NDArray[Any], memory: Weights, step: int, learning_rate: float
     ) -> tuple[NDArray[Any], Weights]:
-        """What update number ``step`` (from 1) subtracts from a part of a weight ``[n]``, and the memory of that part by
-        slot afterwards. Each element by itself: weights are cut into parts wherever that is convenient."""
+        """What update number ``step`` (from 1) subtracts from a part ``[n]`` of a weight, and its memory by slot then.
+
+        Each element by itself: weights are cut into parts wherever that is convenient."""
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from rlcore.errors import ConfigError
 from rlcore.evaluation import Evaluation
 from rlcore.evaluator_maker import EvaluatorMaker
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.graph_spec import GraphSpec
+from rlcore.graph_spec import GraphSpec, announce
 from rlcore.hooks import Hooks
 from rlcore.policy_graph import Actor, GraphConfig
 from rlcore.policy_mapping import PolicyOf, check_agents, load_policy_of, policy_function, spaces_by_policy
-from rlcore.policy_optimizer import PolicyOptimizer
+from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, Prospect
 from rlcore.resolve import Resolved, graph_config, optimizer_config
 from rlcore.restoring import Start
 from rlcore.runtime.base import Demand, Resources, Runtime
@@ -109,9 +109,7 @@ def _build_around(
     try:
         evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
         optimizers = [
-            one.optimizer(
-                evaluators.local, evaluators, runtime, optimizer_config(one.settings, config, i), one.policy_ids
-            )
+            _made(one, optimizer_config(one.settings, config, i), evaluators, runtime, config.stop)
             for i, one in enumerate(trainings)
         ]
         if starts:
@@ -208,6 +206,18 @@ class _Training:
     optimizer: type[PolicyOptimizer]
     settings: ResolvedOptimizer
     policy_ids: tuple[str, ...]
+
+
+def _made(
+    training: _Training,
+    config: OptimizerConfig,
+    evaluators: EvaluatorSet,
+    runtime: Runtime,
+    stop: Mapping[str, float],
+) -> PolicyOptimizer:
+    prospect = Prospect(evaluators.local, runtime, config, training.policy_ids, stop)
+    announce(training.optimizer.remarks(prospect))
+    return training.optimizer(evaluators.local, evaluators, runtime, config, training.policy_ids)
 
 
 def _trainings(run: Resolved) -> list[_Training]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from rlcore.errors import OptimizerError
-from rlcore.policy_graph import PolicyGraph, Weights
+from rlcore.policy_graph import PolicyGraph, Remark, Weights
 
 if TYPE_CHECKING:
     from rlcore.evaluator_set import EvaluatorSet, SampleReader
@@ -40,6 +40,17 @@ class StepResult:
     dropped_rows: int = 0
     stats: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     timers: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Prospect:
+    """What an optimizer is going to be made with, and when the run is to stop."""
+
+    local: PolicyEvaluator
+    runtime: Runtime
+    config: OptimizerConfig
+    trains: tuple[str, ...]
+    stop: Mapping[str, float]
 
 
 class PolicyOptimizer(ABC):
@@ -81,6 +92,11 @@ class PolicyOptimizer(ABC):
         self.trains = trains
         for policy_id in trains:
             self._check(policy_id, local.graph_spec(policy_id).graph)
+
+    @classmethod
+    def remarks(cls, prospect: Prospect) -> Sequence[Remark]:
+        """What a user should know of its settings, before anything of it is started."""
+        return ()
 
     def _check(self, policy_id: str, graph: type[PolicyGraph]) -> None:
         """Refuses a graph that lacks what this optimizer requires."""

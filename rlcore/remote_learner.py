@@ -88,6 +88,8 @@ class RemoteLearner(Generic[Note]):
         self._weights_gone = False
         #: Updates so far, and by when weights were last asked for.
         self._updates = self._weights_asked_at = 0
+        #: How many of them the learner has in it, and how many went with others.
+        self._known_updates = self._lost_updates = 0
         #: By evaluator, environment steps since it was sent weights, and which version those were.
         self._delays = [0] * evaluators.size
         self._sent = [evaluators.version] * evaluators.size
@@ -132,6 +134,9 @@ class RemoteLearner(Generic[Note]):
         if self._went_back_to is not None:
             # After the work of the one before, which counts in what was lost.
             progress, self._went_back_to = self._went_back_to, None
+            known = sum(own.updates for own in progress.values())
+            self._lost_updates += max(0, self._known_updates - known)
+            self._known_updates = known
             self._went_back(progress)
 
     def _take_in(self) -> None:
@@ -155,6 +160,12 @@ class RemoteLearner(Generic[Note]):
     def updated(self, updates: int) -> None:
         """The learner has made so many updates more."""
         self._updates += updates
+        self._known_updates += updates
+
+    def take_lost_updates(self) -> int:
+        """How many updates went with learners since this was asked last."""
+        lost, self._lost_updates = self._lost_updates, 0
+        return lost
 
     # -- weights and snapshots
 
@@ -272,7 +283,13 @@ class RemoteLearner(Generic[Note]):
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on: after all that the learner has been handed."""
-        return {"learner": self._ask_for_answer("get_state"), "updates": self._updates}
+        return {
+            "learner": self._ask_for_answer("get_state"),
+            "updates": self._updates,
+            "weights_asked_at": self._weights_asked_at,
+            "delays": list(self._delays),
+            "sent": list(self._sent),
+        }
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Goes on from ``get_state``'s tree; what is under way is of no use any more, and weights are sent anew."""
@@ -280,12 +297,17 @@ class RemoteLearner(Generic[Note]):
         self._done.clear()
         self._asked.clear()
         self._updates = int(state["updates"])
-        self._weights_asked_at = -1
+        self._weights_asked_at, count = -1, len(self._sent)
         # What evaluators have is of another run, whatever its version.
-        self._sent = [-1] * len(self._sent)
-        self._delays = [0] * len(self._delays)
+        self._sent, self._delays = [-1] * count, [0] * count
+        if not self._runtime.isolates and len(state.get("sent", ())) == count:
+            # In process they go on from states too.
+            self._weights_asked_at = int(state["weights_asked_at"])
+            self._sent, self._delays = list(state["sent"]), list(state["delays"])
         learner = self._runtime.put(state["learner"])
         self._snapshots.begin_with(learner, self._updates)
         self._is_new, self._went_back_to = False, None
-        self._went_back(self.crew.ask("resume", learner)[0])
+        progress = self.crew.ask("resume", learner)[0]
+        self._known_updates = sum(own.updates for own in progress.values())
+        self._went_back(progress)
 

@@ -41,8 +41,8 @@ class Snapshots:
     """
 
     def __init__(self, runtime: Runtime, keepers: Crew, whose: str, every: int, turn: int = 0) -> None:
-        """One is due after ``every`` updates. ``whose`` tells it from those of other workers in the run; of several take
-        ``turn`` who keeps them."""
+        """One is due after ``every`` updates. ``whose`` tells it from those of other workers in the run; of several
+        take ``turn`` who keeps them."""
         self._keepers = keepers
         self._whose = whose
         self._every = every

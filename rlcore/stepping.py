@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -77,10 +77,19 @@ class TakesTurns(PolicyOptimizer):
         return step_in_turns([self], self.runtime)[0]
 
 
-def step_in_turns(optimizers: Sequence[TakesTurns], runtime: Runtime) -> list[StepResult]:
-    """A step of each, side by side. Their timers are shares of the same seconds, so that they add up to those."""
+def _never() -> bool:
+    return False
+
+
+def step_in_turns(
+    optimizers: Sequence[TakesTurns], runtime: Runtime, is_cut_short: Callable[[], bool] = _never
+) -> list[StepResult]:
+    """A step of each, side by side, or the part of one that is over when it is to be cut short.
+
+    Their timers are shares of the same seconds, so that they add up to those.
+    """
     started = runtime.now()
-    while not all(optimizer.has_enough for optimizer in optimizers):
+    while not all(optimizer.has_enough for optimizer in optimizers) and not is_cut_short():
         programs = [optimizer.turn() for optimizer in optimizers]
         turns = [next(program) for program in programs]
         if all(turn.wants_more and not one.samples.full for one, turn in zip(optimizers, turns, strict=True)):
@@ -127,16 +136,19 @@ def check_together(names: Sequence[str], optimizers: Sequence[type[PolicyOptimiz
             )
 
 
-def step_together(optimizers: Sequence[PolicyOptimizer]) -> list[StepResult]:
+def step_together(
+    optimizers: Sequence[PolicyOptimizer], is_cut_short: Callable[[], bool] = _never
+) -> list[StepResult]:
     """A step of each optimizer of a run; those whose steps take fewer rounds of samples step until they have caught up.
 
-    Every sample is handed to each, so that one that takes fewer would fall behind the others for ever.
+    Every sample is handed to each, so that one that takes fewer would fall behind the others for ever. Those that take
+    turns leave their step when it ``is_cut_short``.
     """
-    if len(optimizers) == 1:
-        return [optimizers[0].step()]
     turning = [optimizer for optimizer in optimizers if isinstance(optimizer, TakesTurns)]
     if turning:
-        return step_in_turns(turning, turning[0].runtime)
+        return step_in_turns(turning, turning[0].runtime, is_cut_short)
+    if len(optimizers) == 1:
+        return [optimizers[0].step()]
     readers = [optimizer.reader for optimizer in optimizers]
     results, taken = [], []
     for optimizer, reader in zip(optimizers, readers, strict=True):

@@ -24,7 +24,12 @@ class TalliedTurns(TakesTurns):
 
     @property
     def has_enough(self) -> bool:
-        return self._tally.samples >= self.config.rounds * self.evaluators.size
+        return self._tally.samples >= self._needed
+
+    @property
+    def _needed(self) -> int:
+        """How many samples make a step."""
+        return self.config.rounds * self.evaluators.size
 
     def result(self, seconds: float) -> StepResult:
         # What is lost between two steps counts in the next.

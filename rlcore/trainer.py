@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -79,6 +79,8 @@ class Trainer:
         #: How a step failed, ``(status, reason)``, until the next one.
         self._failure: tuple[str, str | None] | None = None
         self._closed = False
+        #: Whether a step is to end before it is over, as after Ctrl-C.
+        self._is_cut_short: Callable[[], bool] = lambda: False
         self._clock = 0.0
         #: The state after the last iteration, where it is on no disk yet.
         self._last: State | None = None
@@ -141,6 +143,7 @@ class Trainer:
         """
         self._check_open()
         with Interrupts() as interrupts:
+            self._is_cut_short = lambda: interrupts.requested
             try:
                 self._begin()
                 while (reached := self._stop.reached(self.row)) is None and not interrupts.requested:
@@ -154,6 +157,8 @@ class Trainer:
             except BaseException as error:
                 self._end(error)
                 raise
+            finally:
+                self._is_cut_short = lambda: False
         return self._finish("stopped" if reached is not None else "interrupted", reached)
 
     def step(self) -> dict[str, Any]:
@@ -170,7 +175,7 @@ class Trainer:
     def _iterate(self) -> dict[str, Any]:
         now = self._parts.runtime.now
         started, sampled = now(), self.evaluators.env_steps
-        results = step_together(self.optimizers)
+        results = step_together(self.optimizers, self._is_cut_short)
         metrics = self.evaluators.metrics()
         episodes = [(i, episode) for i, own in enumerate(metrics) for episode in own.episodes]
         trained = now()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from support.losses import Losses
 
 from rlcore.trainer import Trainer
 
@@ -34,16 +35,6 @@ CONFIG: dict[str, Any] = {
         "rounds": 4,
     },
 }
-
-
-class Losses:
-    """A hook that notes who was lost."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, int]] = []
-
-    def worker_lost(self, index: int, worker: str) -> None:
-        self.told.append((worker, index))
 
 
 @pytest.fixture

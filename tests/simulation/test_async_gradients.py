@@ -77,6 +77,12 @@ def test_whatever_fails(name: str, seed: int) -> None:
         assert all(result.stats["default"]["lost_updates"] == 0.0 for result in results)
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_most_runs_reach_their_end(name: str) -> None:
+    runs = (Training(name, SimRuntime(sim.faults(seed))) for seed in streaming.FIRST_SEEDS)
+    assert streaming.reach_the_end(runs) >= streaming.REACH_THE_END
+
+
 def check_versions(one: Training) -> None:
     """Weights never go back to older ones; newcomers may have none at first, and nothing is applied then."""
     for index in range(EVALUATORS):

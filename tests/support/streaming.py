@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from rlcore.snapshots import Snapshots
 from rlcore.testing.environments import Count
 
 EVALUATORS = 3
+#: Of so many seeds so many runs reach their end at the least; the others lose more than may be lost.
+FIRST_SEEDS, REACH_THE_END = range(24), 18
 #: Steps of the optimizer, and samples of each evaluator in one of them.
 OPTIMIZER_STEPS, ROUNDS = 5, 4
 
@@ -111,6 +113,11 @@ class Training:
         """No fault held it up for long, and nobody was ever sent more calls."""
         assert self.runtime.now() <= sim.time_bound(self.runtime.faults, OPTIMIZER_STEPS * ROUNDS * 4)
         assert self.runtime.most_in_flight <= in_flight
+
+
+def reach_the_end(trainings: Iterable[Training]) -> int:
+    """How many of them take all of their steps."""
+    return sum(len(list(one.run())) == OPTIMIZER_STEPS for one in trainings)
 
 
 def digest(one: Training) -> tuple[Any, ...]:

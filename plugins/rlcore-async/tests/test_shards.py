@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+from types import ModuleType
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlcore_async import driver_copies, remarks, shard_layout, shard_states
 from rlcore_async.async_gradients import AsyncGradients
+from rlcore_async.gradient_products import GradientSlices
 from rlcore_async.shard import ParameterShard
 from rlcore_async.shard_layout import WeightLayout, cuts, flattened, joined
 from rlcore_async.sharded_ps import ShardedPS
@@ -40,10 +43,10 @@ def test_what_is_cut_is_put_together_again(shapes: list[tuple[int, ...]], shards
         assert again[name].shape == own.shape and again[name].dtype == own.dtype and (again[name] == own).all()
 
 
-def lines_of(*classes: type) -> int:
+def lines_of(*parts: type | ModuleType) -> int:
     """Lines of code: without blank ones, comments and docstrings."""
     count = 0
-    for one in classes:
+    for one in parts:
         source = inspect.getsource(one)
         texts = enumerate(map(str.strip, source.splitlines()), start=1)
         lines = {number for number, text in texts if text and not text.startswith("#")}
@@ -57,4 +60,12 @@ def lines_of(*classes: type) -> int:
 
 def test_their_own_programs_are_short() -> None:
     assert lines_of(AsyncGradients) <= 40
+    # The optimizer's own logic, shard included: who calls whom, what an update is, what is kept and brought back.
     assert lines_of(ShardedPS, ParameterShard) <= 120
+
+
+def test_so_is_what_they_stand_on() -> None:
+    """How weights lie in flat arrays and are cut, and what of the driver's graphs lies beside them: which is no part of
+    an optimizer's logic, and which nobody else uses."""
+    modules = [shard_layout, shard_states, driver_copies, remarks]
+    assert lines_of(GradientSlices, *modules) <= 190

@@ -130,6 +130,7 @@ class Apex(TalliedTurns):
             self._learn_from(self._drawn.popleft())
         for done in self._learner.arrived():
             self._note_learnt(done)
+        self._tally.updates_lost(self._learner.take_lost_updates())
         # Also those whose places are vacant now.
         self._forget_lost_memories()
 

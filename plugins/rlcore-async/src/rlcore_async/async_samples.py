@@ -16,14 +16,17 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival
 from rlcore.learner_tally import LearnerTally
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import Weights
+from rlcore.policy_graph import Remark, Weights
+from rlcore.policy_optimizer import Prospect, StepResult
 from rlcore.remote_learner import RemoteLearner, Upkeep
 from rlcore.runtime.base import Runtime
 from rlcore.sample_stream import Sample
+from rlcore.saved_samples import samples_from_tree, samples_to_tree
 from rlcore.stepping import Turn
 from rlcore.tallied_turns import TalliedTurns
 from rlcore_async.aggregation import Aggregation, Batch
 from rlcore_async.old_samples import OldSamples
+from rlcore_async.remarks import remarks_on_samples
 from rlcore_async.samples_config import AsyncSamplesConfig
 from rlcore_async.samples_learner import SamplesLearner
 
@@ -60,9 +63,15 @@ class AsyncSamples(TalliedTurns):
         self.samples = evaluators.stream(config.samples_ahead)
         #: Samples that are in no batch yet.
         self._waiting: deque[Sample] = deque()
+        #: How many have come in this step.
+        self._came = 0
         self._old = OldSamples(config.replay_capacity, config.replay_share, self._rows, config.seed)
         self._env_steps = 0
         self._tally = LearnerTally(trains)
+
+    @classmethod
+    def remarks(cls, prospect: Prospect) -> list[Remark]:
+        return remarks_on_samples(prospect)
 
     # -- the algorithm
 
@@ -76,6 +85,7 @@ class AsyncSamples(TalliedTurns):
             self._learn_from(self._aggregation.ready.popleft())
         for done in self._learner.arrived():
             self._note_learnt(done)
+        self._tally.updates_lost(self._learner.take_lost_updates())
         # Evaluators are asked after that: with the weights that have come meanwhile. It is sampled while the learner
         # learns, so that it need not wait: samples in its queue are held by nobody.
         lacking, asked = self._lacks_samples(), self.config.samples_ahead * self.evaluators.size
@@ -84,6 +94,17 @@ class AsyncSamples(TalliedTurns):
         for sample in self.samples.arrived(room):
             self._learner.sampled(sample.index, sample.info.env_steps)
             self._waiting.append(sample)
+            self._came += 1
+
+    @property
+    def has_enough(self) -> bool:
+        """Also where as many samples have come and those that wait make no batch: a step ends without one."""
+        lacks_batch = not self._makes_batch() and not self._aggregation.under_way
+        return super().has_enough or (self._came >= self._needed and lacks_batch)
+
+    def result(self, seconds: float) -> StepResult:
+        self._came = 0
+        return super().result(seconds)
 
     def _has_room(self) -> bool:
         """Whether another batch may be made; else samples wait, and whoever gives them in the end."""
@@ -92,7 +113,10 @@ class AsyncSamples(TalliedTurns):
 
     def _lacks_samples(self) -> bool:
         """Whether there is room for a batch and those that wait do not make one."""
-        return self._has_room() and sum(one.info.env_steps for one in self._waiting) < self.config.batch_size
+        return self._has_room() and not self._makes_batch()
+
+    def _makes_batch(self) -> bool:
+        return sum(one.info.env_steps for one in self._waiting) >= self.config.batch_size
 
     def _next_batch(self) -> Batch | None:
         """Those that have waited longest, but what is too old; None where there are not enough."""
@@ -154,8 +178,14 @@ class AsyncSamples(TalliedTurns):
         return self._learner.graph_states()
 
     def get_state(self) -> dict[str, Any]:
-        """What is on its way, and old samples, are not in it: after ``set_state`` others are sampled."""
-        return {"learner": self._learner.get_state(), "env_steps": self._env_steps}
+        """Where workers go on meanwhile, what is on its way and old samples are not in it: after ``set_state`` others
+        are sampled. Where they do not, nothing is on its way between two steps, and all is in it."""
+        state = {"learner": self._learner.get_state(), "env_steps": self._env_steps}
+        if self.runtime.isolates:
+            return state
+        kinds = {"waiting": self._waiting, "old": self._old.kept}
+        samples = {name: samples_to_tree(own, self.runtime) for name, own in kinds.items()}
+        return {**state, "samples": samples, "drawing": self._old.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         for pending in (self.samples, self._aggregation, self._old):
@@ -163,3 +193,9 @@ class AsyncSamples(TalliedTurns):
         self._waiting.clear()
         self._env_steps = int(state["env_steps"])
         self._learner.set_state(state["learner"])
+        if "samples" in state:
+            found = {
+                name: samples_from_tree(own, self.runtime, self.evaluators) for name, own in state["samples"].items()
+            }
+            self._waiting += found["waiting"]
+            self._old.set_state(state["drawing"], found["old"])

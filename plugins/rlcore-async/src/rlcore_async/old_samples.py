@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,22 @@ class OldSamples:
         """These may be gone, and are not drawn any more."""
         gone = {id(sample) for sample in samples}
         self._kept = deque(sample for sample in self._kept if id(sample) not in gone)
+        self.rows = sum(map(self._rows, self._kept))
+
+    @property
+    def kept(self) -> Sequence[Sample]:
+        """All that may be drawn."""
+        return tuple(self._kept)
+
+    def get_state(self) -> dict[str, Any]:
+        """Whom it draws next, without the samples themselves."""
+        return {"owed": self._owed, "rng": self._rng.bit_generator.state}
+
+    def set_state(self, state: Mapping[str, Any], kept: Iterable[Sample]) -> None:
+        """Goes on from ``get_state``'s tree, with the samples that were ``kept``."""
+        self._owed = float(state["owed"])
+        self._rng.bit_generator.state = state["rng"]
+        self._kept = deque(kept)
         self.rows = sum(map(self._rows, self._kept))
 
     def forget(self) -> None:

@@ -12,7 +12,8 @@ from rlcore.crew import LOST, WholeCrew
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import InFlight
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import Weights
+from rlcore.policy_graph import Remark, Weights
+from rlcore.policy_optimizer import Prospect
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.snapshots import Snapshots
 from rlcore.stepping import Turn
@@ -20,6 +21,7 @@ from rlcore_async.driver_copies import DriverCopies
 from rlcore_async.gradient_optimizer import GradientOptimizer
 from rlcore_async.gradient_products import GradientSlices
 from rlcore_async.gradients_config import ShardedPSConfig
+from rlcore_async.remarks import remarks_on_shards
 from rlcore_async.shard import ParameterShard
 from rlcore_async.shard_layout import ShardedWeights, WeightLayout
 from rlcore_async.shard_states import sliced, whole
@@ -58,6 +60,10 @@ class ShardedPS(GradientOptimizer):
         self._asked: InFlight[int] = InFlight(runtime, self._shards, 1)
         self._load()
 
+    @classmethod
+    def remarks(cls, prospect: Prospect) -> list[Remark]:
+        return remarks_on_shards(prospect)
+
     def _product(self) -> GradientSlices:
         return GradientSlices(self.trains, self.config.shards)
 
@@ -95,9 +101,9 @@ class ShardedPS(GradientOptimizer):
             elif self._shards.members[done.index].handle is done.handle:
                 # Where the shard was lost as well it has been counted with it.
                 self._tally.lost_updates += 1
-        for asked in self._asked.arrived():
-            if asked.value is not LOST:
-                self._snapshots[asked.index].keep(asked.others[0], asked.note)
+        for made in self._asked.arrived():
+            if made.value is not LOST:
+                self._snapshots[made.index].keep(made.others[0], made.note)
         for snapshots in self._snapshots:
             snapshots.take_in()
 
