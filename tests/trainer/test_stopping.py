@@ -159,8 +159,8 @@ class OnlyLeft:
     def __init__(self, times: int) -> None:
         self.left = times
 
-    def __call__(self, optimizers: Any) -> list[StepResult]:
-        results = step_together(optimizers)
+    def __call__(self, optimizers: Any, is_cut_short: Any) -> list[StepResult]:
+        results = step_together(optimizers, is_cut_short)
         self.left -= 1
         if self.left < 0:
             return results
