@@ -154,7 +154,7 @@ def test_a_machine_may_go_as_often_as_it_likes_while_others_sample(optimizer: st
     times = [(25.0 + 40 * k, 30.0 + 40 * k) for k in range(8)]
     run = Run(*times, starts_in_s=60.0, **{"optimizer.name": optimizer})
     run.steps(70)
-    assert run.told.count(GONE) > 5
+    assert sum(told[0] == GONE[0] and str(told[1]).startswith(GONE[1]) for told in run.told) > 5
     assert 0 < run.trainer.row["missing_samples"] < 40 and run.steps(2) == [2, 2]
     run.trainer.close()
 
