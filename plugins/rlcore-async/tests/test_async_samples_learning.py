@@ -41,22 +41,9 @@ def test_impala_with_an_lstm_balances_what_it_cannot_see(seed: int) -> None:
         "framework": "torch",
         "env": "rlcore.testing:HiddenVelocityCartPole",
         "model": {"hidden": [64], "lstm": 64},
-        "policy": {
-            "learning_rate": [[0, 2e-3], [200_000, 2e-4]],
-            "gamma": 0.98,
-            "update_rule": "rmsprop",
-            "kl_coeff": 0.0,
-        },
-        "evaluators": {"envs": 8, "fragment": 16},
-        # Every sample at once, in one update: each sequence is gone through as seldom as it can be.
-        "optimizer": {
-            "name": "async_samples",
-            "batch_size": 1,
-            "epochs": 1,
-            "minibatch_size": 0,
-            "samples_ahead": 1,
-            "learner_queue": 1,
-        },
+        "policy": {"learning_rate": [[0, 2e-3], [300_000, 2e-4]], "gamma": 0.98},
+        "optimizer": {"name": "async_samples", "minibatch_size": 256},
+        "reward_filter": "return_std",
         "seed": seed,
         "stop": {"episode_return_mean": 450, "env_steps": 400_000},
     }
