@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from numpy.typing import NDArray
 
+from rlcore.batch import MultiAgentBatch
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.collect import Fragment
 from rlcore_multiagent.games import Moved, SimultaneousGame
@@ -69,7 +70,9 @@ def rate(sampler: PolicyEvaluator, rounds: int) -> float:
     """Rows per second of processor time."""
     rows, started = 0, time.process_time()
     for _ in range(rounds):
-        rows += sum(len(own) for own in sampler.sample().values())  # type: ignore[union-attr]
+        batch = sampler.sample()
+        assert isinstance(batch, MultiAgentBatch)
+        rows += sum(map(len, batch.values()))
     return rows / (time.process_time() - started)
 
 

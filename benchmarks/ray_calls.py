@@ -42,7 +42,7 @@ class _Worker(ray_workers.Echo):
         return 1, 2
 
     def doze(self, seconds: float) -> int:
-        """Answers later."""
+        """Answers later: a worker that is at work and uses no processor."""
         time.sleep(seconds)
         return 1
 

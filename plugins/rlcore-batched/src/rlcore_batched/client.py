@@ -153,4 +153,5 @@ def _connected(address: str, patience: float) -> socket.socket:
         except OSError as error:
             if time.monotonic() - begin > patience:
                 raise ConnectionError(f"nobody listens at {address}: {error}") from error
+            # Nothing tells when somebody will listen: a trainer that is starting does not yet.
             time.sleep(0.1)
