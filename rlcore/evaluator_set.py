@@ -209,7 +209,7 @@ class EvaluatorSet:
                 "for nobody anyway"
             )
         if self._source is None:
-            self._source = SampleSource(self._runtime, self._crew, self._count)
+            self._source = SampleSource(self._runtime, self._crew, self.count)
         return self._source.stream(ahead, product)
 
     def sample_round(self) -> None:
@@ -221,7 +221,7 @@ class EvaluatorSet:
         samples = []
         for handle, info, (batch,), index, late in self._crew.sample("sample_counted", returns=2):
             samples.append(Sample(handle, info, batch, index))
-            self._count(index, info)
+            self.count(index, info)
             if self._report is not None:
                 self._report.note(index, sum(info.rows.values()), late > 0, self._version - info.version)
         for reader in self._readers:
@@ -264,10 +264,11 @@ class EvaluatorSet:
     def _instead(self, sample: Sample, answer: Answer) -> Sample:
         handle, info, (batch,), index, _ = answer
         self.env_steps -= sample.info.env_steps
-        self._count(index, info)
+        self.count(index, info)
         return Sample(handle, info, batch, index)
 
-    def _count(self, index: int, info: SampleInfo) -> None:
+    def count(self, index: int, info: SampleInfo) -> None:
+        """Counts what the evaluator in that place has sampled, or played, as a part of the run."""
         self.env_steps += info.env_steps
         self._metrics[index].add(info.metrics)
         for policy_id, leaves in info.filters.items():
@@ -286,22 +287,27 @@ class EvaluatorSet:
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
 
-    def publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
+    def publish(self, weights: Ref, progress: Mapping[str, Progress]) -> tuple[Ref, ...]:
         """A new version: weights ``{policy_id: {name: array}}``, by reference, of the policies in ``progress``.
 
-        They do not come into this process. ``refresh`` sends them to an evaluator; those that are new have them.
+        They do not come into this process. ``refresh`` sends them to an evaluator; those that are new have them. Given
+        is what ``receive`` of an evaluator takes, for whoever sends it along with other things.
         """
-        self._publish((weights,), progress, None)
+        return self._publish((weights,), progress, None)
 
     def publish_parts(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica) -> None:
         """The same, with weights that ``replica`` makes of ``parts`` in each evaluator."""
         self._publish(parts, progress, replica)
 
-    def _publish(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None) -> None:
+    def _publish(
+        self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None
+    ) -> tuple[Ref, ...]:
         update = self._new_update({}, progress, replica)
-        self._note_update(frozenset(progress), self._runtime.put(update), *parts)
+        sent = self._runtime.put(update), *parts
+        self._note_update(frozenset(progress), *sent)
         if not self.local_samples:
             self.local.receive(update)
+        return sent
 
     def refresh(self, index: int) -> None:
         """Sends what was published last to one evaluator, which has it before the samples that it is asked for next.

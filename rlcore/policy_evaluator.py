@@ -14,6 +14,7 @@ from rlcore.env import BatchedEnv
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.evaluator_task import EvaluatorTask
 from rlcore.graph_spec import GraphSpec
 from rlcore.group_member import GroupMember
 from rlcore.optim import all_finite
@@ -127,6 +128,8 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self._metrics = Metrics()
         self._samples = 0
         self._recent = RecentSamples()
+        #: What tasks of optimizers keep here from one call to the next, by names of their own; it is in no state.
+        self.kept: dict[str, Any] = {}
 
     @classmethod
     def remote(cls, **same: Any) -> Any:
@@ -150,6 +153,16 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
     def samples(self) -> int:
         """How many it has collected."""
         return self._samples
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """By policy, how it takes part: its filters, spaces and version."""
+        return self._roles
+
+    @property
+    def policy_of(self) -> Callable[[Any], str]:
+        """Which policy acts for an agent."""
+        return self._policy_of
 
     @property
     def collect(self) -> Collect:
@@ -199,7 +212,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         for policy_id, scaled in self._reward_filters.items():
             if policy_id in collected.batches:
                 scaled.scale(collected.batches[policy_id])
-        self._note(collected)
+        self.note(collected)
         batches = {name: self._postprocess(name, batch, collected) for name, batch in collected.batches.items()}
         return MultiAgentBatch(batches, collected.env_steps, collected.agents if self._leaves_rho else None)
 
@@ -212,10 +225,16 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
             raise UserError("episodes are played by an evaluator that collects Episodes, not fragments")
         self._refresh_actors()
         played = self._sampler.play(self._collect)
-        self._note(played)
+        self.note(played)
         return played.episodes
 
-    def _note(self, happened: Collected | Played) -> None:
+    def perform(self, task: EvaluatorTask, *args: Any) -> Any:
+        """Has ``task`` do what an optimizer wants done here beside sampling, with this evaluator and ``args``."""
+        self._refresh_actors()
+        return task.perform(self, *args)
+
+    def note(self, happened: Collected | Played) -> None:
+        """Has episodes that ended here appear in ``metrics``, and tells hooks of them."""
         self._metrics.episodes += happened.episodes
         self._metrics.lost_steps += happened.lost_steps
         if self._on_episode is not None:
