@@ -24,6 +24,7 @@ from rlcore_es.exploring import Exploration, Flat
 from rlcore_es.layout import Layout
 from rlcore_es.noise import noise_table
 from rlcore_es.population import KeepTable, Outcome, Population
+from rlcore_es.tree import Tree
 
 
 class ES(PolicyOptimizer):
@@ -57,9 +58,16 @@ class ES(PolicyOptimizer):
         self._memory = {name: self._rule.init({name: centre}) for name, centre in self._centres.items()}
         self._ledger = Ledger(trains)
         self._generation = 0
-        table = runtime.put(noise_table(config.noise_table, config.seed))
+        self._exploration = self._started()
+
+    def _started(self) -> Exploration:
+        """With more evaluators than the driver is to talk to, others stand between."""
+        config, evaluators = self.config, self.evaluators
+        table = self.runtime.put(noise_table(config.noise_table, config.seed))
         keep = KeepTable(self._population.table_name)
-        self._exploration: Exploration = Flat(runtime, evaluators, keep, table)
+        if evaluators.size > config.fan_out:
+            return Tree(self.runtime, evaluators, keep, table, config.fan_out)
+        return Flat(self.runtime, evaluators, keep, table)
 
     def _planned(self) -> Population:
         """Who is tried. ``OptimizerError`` for a policy that has nothing to move, and for a small table of noise."""
