@@ -404,6 +404,26 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
             raise UserError(f"policy '{policy_id}' was given finished: there is no spec to build it from")
         return self._specs[policy_id]
 
+    def fork(
+        self, specs: Mapping[str, GraphSpec], rng: np.random.Generator | np.random.SeedSequence | int
+    ) -> PolicyEvaluator:
+        """Another evaluator in the same environments, for an optimizer within a task: with the policies that ``specs``
+        make, without filters, and with new episodes. While it is used this one is not."""
+        actors = {policy_id: spec.build().actor() for policy_id, spec in specs.items()}
+        return PolicyEvaluator(
+            env=lambda: self.env,
+            policies={policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()},
+            policy_of=self._policy_of,
+            specs=specs,
+            num_envs=self.env.num_slots,
+            collect=self._collect,
+            rng=rng,
+            check_observations=self._check,
+            devices=self._devices,
+            index=self._index,
+            on_episode=self._on_episode,
+        )
+
     def call(self, policy_id: str, utility: str, *args: Any) -> Any:
         """Calls utility ``u^i`` of a policy by name."""
         return self.policies[policy_id].call(utility, *args)
