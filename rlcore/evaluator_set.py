@@ -321,6 +321,10 @@ class EvaluatorSet:
                 self._crew.tell_one(index, "receive", *update)
         self._sent[index] = handle, self._version
 
+    def filter_statistics(self) -> dict[str, dict[str, Any]]:
+        """The merged statistics of all filters, by policy and leaf."""
+        return filter_statistics(self._filters)
+
     def refresh_filters(self, index: int) -> None:
         """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""
         statistics = filter_statistics(self._filters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -84,7 +85,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         super().__init__()
         self._lone = graph is not None
         sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
-        self._collect = collect
+        self._collect, self._observation_filter = collect, observation_filter
         self._check, self._devices = check_observations, devices
         self._on_episode, self._index = on_episode, index
         self._seed = seed_sequence(rng)
@@ -408,9 +409,9 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self, specs: Mapping[str, GraphSpec], rng: np.random.Generator | np.random.SeedSequence | int
     ) -> PolicyEvaluator:
         """Another evaluator in the same environments, for an optimizer within a task: with the policies that ``specs``
-        make, without filters, and with new episodes. While it is used this one is not."""
+        make, filters that start from the statistics here, and new episodes. While it is used this one is not."""
         actors = {policy_id: spec.build().actor() for policy_id, spec in specs.items()}
-        return PolicyEvaluator(
+        fork = PolicyEvaluator(
             env=lambda: self.env,
             policies={policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()},
             policy_of=self._policy_of,
@@ -418,11 +419,19 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
             num_envs=self.env.num_slots,
             collect=self._collect,
             rng=rng,
+            observation_filter=self._observation_filter,
+            reward_filters=copy.deepcopy(self._reward_filters),
             check_observations=self._check,
             devices=self._devices,
             index=self._index,
             on_episode=self._on_episode,
         )
+        fork.set_filters(self.filter_statistics())
+        return fork
+
+    def filter_statistics(self) -> dict[str, dict[str, Any]]:
+        """The statistics that the filters go by, by policy and leaf."""
+        return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in self.filters.items()}
 
     def call(self, policy_id: str, utility: str, *args: Any) -> Any:
         """Calls utility ``u^i`` of a policy by name."""

@@ -15,7 +15,6 @@ from rlcore.runtime.base import Handle, Resources, Runtime, RuntimeConfig
 from rlcore.runtime.reduction import average_counted, in_tree
 from rlcore.runtime.snapshot import snapshot
 
-
 # Handles that have crossed find their way back to themselves by their numbers.
 _handles: WeakValueDictionary[int, InlineHandle] = WeakValueDictionary()
 _numbers = itertools.count()

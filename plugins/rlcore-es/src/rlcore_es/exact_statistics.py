@@ -20,7 +20,7 @@ _BITS = 1074
 
 @dataclass(frozen=True)
 class ExactStatistics:
-    """``count``, and the sums and the sums of squares of so many observations of ``shape``, number by number, exactly."""
+    """Of ``count`` observations of ``shape``, number by number, the sums and the sums of squares, exactly."""
 
     shape: tuple[int, ...]
     count: int
@@ -30,7 +30,7 @@ class ExactStatistics:
     @classmethod
     def of(cls, delta: FilterDelta) -> ExactStatistics | None:
         """What a filter has seen; None where that is nothing."""
-        if not delta:
+        if not delta or not delta["count"]:
             return None
         count, means = int(delta["count"]), _integers(delta["mean"])
         deviations = _integers(delta["m2"])
@@ -46,8 +46,21 @@ class ExactStatistics:
             tuple(map(int.__add__, self.squares, other.squares)),
         )
 
+    def since(self, before: ExactStatistics | None) -> ExactStatistics:
+        """Of what has been added to ``before``."""
+        if before is None:
+            return self
+        return ExactStatistics(
+            self.shape,
+            self.count - before.count,
+            tuple(map(int.__sub__, self.sums, before.sums)),
+            tuple(map(int.__sub__, self.squares, before.squares)),
+        )
+
     def delta(self) -> FilterDelta:
         """As a filter takes it in: each number correctly rounded from the exact one."""
+        if not self.count:
+            return {}
         scale = self.count << _BITS
         means = [total / scale for total in self.sums]
         # count * squares - sums**2 is count times the sum of squared deviations.
@@ -67,6 +80,14 @@ def exact(deltas: Mapping[str, Mapping[str, FilterDelta]]) -> Statistics:
     """Of all filters of an evaluator, those that have seen something."""
     found = {name: {leaf: ExactStatistics.of(delta) for leaf, delta in own.items()} for name, own in deltas.items()}
     return {name: {leaf: one for leaf, one in own.items() if one is not None} for name, own in found.items()}
+
+
+def added(before: Statistics, after: Statistics) -> Statistics:
+    """What has come to the statistics of filters, up to the rounding of those."""
+    return {
+        name: {leaf: one.since(before.get(name, {}).get(leaf)) for leaf, one in own.items()}
+        for name, own in after.items()
+    }
 
 
 def merged(parts: Sequence[Statistics]) -> Statistics:

@@ -1,4 +1,4 @@
-"""Evolution around another optimizer: members of a population learn before they are judged, and pass on what they learnt.
+"""Evolution around another optimizer: members learn before they are judged, and pass on what they have learnt.
 
 Liang et al. 2018 (RLlib), section 5: PPO-ES and A3C-ES, hybrids that leave PPO and A3C as they are.
 """
@@ -17,8 +17,8 @@ from pydantic import Field, PositiveInt
 from rlcore import registry
 from rlcore.config import ResolvedOptimizer
 from rlcore.crew import LOST
-from rlcore.errors import OptimizerError, WorkerLost
-from rlcore.evaluator_messages import Metrics, SampleInfo
+from rlcore.errors import WorkerLost
+from rlcore.evaluator_messages import SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.ledger import Ledger
@@ -27,12 +27,11 @@ from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Ref, Runtime
 from rlcore.runtime.inline import InlineRuntime
-from rlcore.sampling.filters import NoFilter
 from rlcore.schedule import NonNegativeSchedule, value_at
 from rlcore.validation import validate_plain
 from rlcore_es.es import moved
+from rlcore_es.exact_statistics import added, deltas, exact
 from rlcore_es.layout import Layout
-from rlcore_es.shaping import doubled_ranks
 
 
 class NestedESConfig(OptimizerConfig):
@@ -62,8 +61,8 @@ class Apprentice:
 
     def perform(
         self, evaluator: PolicyEvaluator, states: dict[str, dict[str, Any]]
-    ) -> tuple[tuple[float, int, Metrics], dict[str, Weights]]:
-        """Its return, environment steps and episodes; and the weights that it has come to."""
+    ) -> tuple[tuple[float, SampleInfo], dict[str, Weights]]:
+        """Its return, and what it has played; and the weights that it has come to."""
         starts = {policy_id: self._moved(policy_id, state) for policy_id, state in states.items()}
         specs = {
             policy_id: replace(evaluator.graph_spec(policy_id), start=starts.get(policy_id))
@@ -78,8 +77,9 @@ class Apprentice:
             optimizer.step()
         (metrics,) = evaluators.metrics()
         returns = [episode.episode_return for episode in metrics.episodes]
-        told = float(np.mean(returns)) if returns else -np.inf, evaluators.env_steps, metrics
-        return told, optimizer.get_weights()
+        seen = added(exact(evaluator.filter_statistics()), exact(evaluators.filter_statistics()))
+        played = SampleInfo(self.generation, evaluators.env_steps, {}, {}, 0, deltas(seen), metrics)
+        return (float(np.mean(returns)) if returns else -np.inf, played), optimizer.get_weights()
 
     def _moved(self, policy_id: str, state: dict[str, Any]) -> dict[str, Any]:
         """The state of a policy's graph with noise on its weights: of the two of a pair, plus and minus the same."""
@@ -119,10 +119,9 @@ class NestedES(PolicyOptimizer):
     ) -> None:
         super().__init__(local, evaluators, runtime, config, trains)
         inner_config(config)
-        if any(not isinstance(one, NoFilter) for own in local.filters.values() for one in own.values()):
-            raise OptimizerError("optimizer nested_es goes without filters: set filter and reward_filter to 'none'")
         self._graphs = {policy_id: local.graph_spec(policy_id).build() for policy_id in trains}
-        self._layouts = {name: Layout.of(graph.get_weights(), moved(name, graph)) for name, graph in self._graphs.items()}
+        graphs = self._graphs.items()
+        self._layouts = {name: Layout.of(graph.get_weights(), moved(name, graph)) for name, graph in graphs}
         self._calls: InFlight[int] = InFlight(runtime, evaluators.crew, 1)
         self._ledger = Ledger(trains)
         self._generation = 0
@@ -131,13 +130,11 @@ class NestedES(PolicyOptimizer):
         now = self.runtime.now
         started = now()
         learnt = self._learnt()
-        told = [arrival.value for arrival in learnt]
-        for arrival, (_, env_steps, metrics) in zip(learnt, told, strict=True):
-            info = SampleInfo(self._generation, env_steps, {}, {}, self.evaluators.version, {}, metrics)
-            self.evaluators.count(arrival.index, info)
-        sampled, env_steps = now(), sum(steps for _, steps, _ in told)
+        for arrival in learnt:
+            self.evaluators.count(arrival.index, arrival.value[1])
+        sampled, env_steps = now(), sum(arrival.value[1].env_steps for arrival in learnt)
         self._ledger.advance(env_steps)
-        stats = self._follow(np.array([member_return for member_return, *_ in told]), [one.others[0] for one in learnt])
+        stats = self._follow(np.array([one.value[0] for one in learnt]), [one.others[0] for one in learnt])
         self._generation += 1
         ended = now()
         self.evaluators.broadcast(
@@ -201,8 +198,13 @@ class NestedES(PolicyOptimizer):
 def parents_shares(returns: NDArray[np.float64], part: float) -> NDArray[np.float64]:
     """What each member contributes: 0 for the worse ones, and to 1 in all for the better ``part`` of them.
 
-    Shares rise with the rank in equal steps; equal returns have equal shares.
+    Shares rise with the rank in equal steps; members with equal returns have the mean of theirs.
     """
-    ranks = doubled_ranks(returns) / 2.0
-    above = np.maximum(ranks + 1.0 - len(returns) * (1.0 - part), 0.0)
-    return np.asarray(above / above.sum(), np.float64)
+    count = len(returns)
+    by_rank = np.maximum(np.arange(1.0, count + 1.0) - np.ceil(count * (1.0 - part)), 0.0)
+    by_rank[-1] = max(by_rank[-1], 1.0)
+    _, inverse, ties = np.unique(returns, return_inverse=True, return_counts=True)
+    ends = np.cumsum(ties)
+    sums = np.cumsum(by_rank)[ends - 1]
+    each = np.diff(sums, prepend=0.0) / ties
+    return np.asarray(each[inverse] / by_rank.sum(), np.float64)

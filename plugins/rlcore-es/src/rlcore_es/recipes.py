@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
-
 #: One task each for two evaluators; small networks, as every weight is one more direction to search.
 _CARTPOLE = {
     "model": {"hidden": [16]},

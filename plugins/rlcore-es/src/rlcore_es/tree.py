@@ -6,6 +6,7 @@ Liang et al. 2018 (RLlib), section 5: an aggregation tree of actors lets ES scal
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 
 import numpy as np
@@ -35,7 +36,7 @@ class Shape:
             count = -(-len(level) // fan_out)
             first = len(self.below)
             ends = [level.start + len(level) * i // count for i in range(count + 1)]
-            groups = [range(start, end) for start, end in zip(ends, ends[1:], strict=False)]
+            groups = [range(start, end) for start, end in itertools.pairwise(ends)]
             # On the lowest level those below are evaluators, which count for one each.
             self.sizes += [sum(self.sizes[i] for i in own) if self.lowest else len(own) for own in groups]
             self.below += groups
@@ -127,7 +128,8 @@ class Tree(Exploration):
         while undone:
             self._refresh()
             shares = shared_out(undone, {place: self._shape.sizes[place] for place in self._shape.top})
-            calls = self._calls("explore", {place: (population, generation, own, *sent) for place, own in shares.items()})
+            args = {place: (population, generation, own, *sent) for place, own in shares.items()}
+            calls = self._calls("explore", args)
             before, undone = len(undone), []
             for share, report in zip(shares.values(), self._branches.settle(calls), strict=True):
                 if report is LOST:
