@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -181,12 +182,14 @@ class EvaluatorSet:
         needs: Resources,
         bring_up: BringUp,
         kind: type[StrictCrew] = StrictCrew,
+        timeout_s: float | None = None,
     ) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
 
         Those that are lost are replaced and reported as evaluators are; what they raise ends the run
-        (:class:`rlcore.crew.StrictCrew`).
+        (:class:`rlcore.crew.StrictCrew`). They have as long to answer as evaluators, or ``timeout_s``.
         """
+        patience = self._patience if timeout_s is None else replace(self._patience, timeout_s=timeout_s)
 
         def lost(index: int, cause: str) -> None:
             self._on_other_loss(worker, index, cause)
@@ -196,7 +199,7 @@ class EvaluatorSet:
                 lost(index, "there is no room for it")
 
         members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
-        return kind(self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker)
+        return kind(self._runtime, members, needs, bring_up, Watch(lost, vacant), patience, worker=worker)
 
     def stream(self, ahead: int, product: SampleProduct | None = None) -> SampleStream:
         """Samples as they come, for one optimizer, or in their place what evaluators make of them.

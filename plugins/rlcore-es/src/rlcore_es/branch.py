@@ -48,6 +48,7 @@ class Branch:
     """
 
     def __init__(self, runtime: Runtime, timeout_s: float) -> None:
+        """Those below have so many seconds to answer."""
         self._runtime = runtime
         self._timeout_s = timeout_s
         self._below: dict[int, Handle] = {}
@@ -132,9 +133,13 @@ class Branch:
             for place, share in shares.items()
             if share
         }
+        refs = list(calls.values())
+        late = {id(ref) for ref in self._runtime.wait(refs, len(refs), self._timeout_s)[1]}
         parts = []
         for place, ref in calls.items():
             try:
+                if id(ref) in late:
+                    raise WorkerLost(self._below[place], no_answer(self._timeout_s))
                 parts.append(self._runtime.get(ref))
             except WorkerLost as error:
                 parts.append(Report(Outcome(), shares[place], lost_branches={place: error}))

@@ -20,6 +20,10 @@ from rlcore_es.exploring import Exploration, add_up_pairs, give_table
 from rlcore_es.population import KeepTable, Outcome, Population
 
 
+#: By how much longer who is a level higher waits: below it, someone may have been waited for in vain.
+_PATIENCE = 4.0
+
+
 class Shape:
     """Who stands below whom: branches are numbered level by level, the lowest first."""
 
@@ -28,6 +32,8 @@ class Shape:
         self.below: list[range] = []
         #: How many evaluators are below it in all.
         self.sizes: list[int] = []
+        #: On which level it is, 0 for the lowest.
+        self.levels: list[int] = []
         #: How many branches are on the lowest level, and the numbers of those that the driver talks to.
         self.lowest = 0
         self.top = range(0)
@@ -39,6 +45,7 @@ class Shape:
             groups = [range(start, end) for start, end in itertools.pairwise(ends)]
             # On the lowest level those below are evaluators, which count for one each.
             self.sizes += [sum(self.sizes[i] for i in own) if self.lowest else len(own) for own in groups]
+            self.levels += [self.levels[-1] + 1 if self.levels else 0] * count
             self.below += groups
             self.lowest = self.lowest or count
             level = self.top = range(first, first + count)
@@ -60,9 +67,10 @@ class Tree(Exploration):
         self._sent_table = table
         self._table: NDArray[np.float32] = runtime.get(table)
         self._shape = Shape(evaluators.size, fan_out)
-        build = functools.partial(Branch, runtime.child(), evaluators.timeout_s)
+        patience = [evaluators.timeout_s * _PATIENCE**level for level in self._shape.levels]
+        builders = [functools.partial(Branch, runtime.child(), seconds) for seconds in patience]
         self._branches = evaluators.others(
-            "branch", [build] * len(self._shape.below), Resources(), self._bring_up
+            "branch", builders, Resources(), self._bring_up, timeout_s=_PATIENCE * patience[-1]
         )
         #: Branches that are to be told anew who is below them.
         self._stale: set[int] = set()
