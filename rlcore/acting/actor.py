@@ -114,11 +114,11 @@ class ActorCriticActor(WeightedActor):
         outputs = self._networks(self._flatten(obs), state).outputs
         return self._distribution.params(outputs, self._log_std)
 
-    def stacked(self) -> StackedActor | None:
-        """Many policies of this kind at once; None where they are recurrent or share a network with the values."""
+    def stacked(self, members: int) -> StackedActor | None:
+        """So many policies of this kind at once; None where they are recurrent or share a network with the values."""
         if self._architecture.lstm or self._architecture.shared_value:
             return None
-        return StackedMLPs(self._architecture, self._flatten, self._distribution, self._mask)
+        return StackedMLPs(members, self._architecture, self._flatten, self._distribution, self._mask)
 
     def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""

@@ -28,7 +28,8 @@ class StackedActor(ABC):
 
     ::
 
-        members.set_weights({name: array[members, *shape] for name in members.reads})
+        members = stack(actor, 64)
+        members.set_weights(np.arange(64), {name: array[64, *shape] for name in members.reads})
         actions, state = members.act(obs, state, member, rows)
     """
 
@@ -36,8 +37,8 @@ class StackedActor(ABC):
     reads: frozenset[str]
 
     @abstractmethod
-    def set_weights(self, weights: Stacks) -> None:
-        """Replaces the members' weights, all that are read."""
+    def set_weights(self, members: NDArray[np.int64], weights: Stacks) -> None:
+        """Replaces the weights of some members, all that are read: ``{name: [len(members), *shape]}``."""
 
     def initial_state(self, n: int) -> State:
         """The recurrent state of ``n`` fresh episodes."""
@@ -57,8 +58,8 @@ class StackedActor(ABC):
 class Stackable(Protocol):
     """An actor that can act for many sets of weights at once."""
 
-    def stacked(self) -> StackedActor | None:
-        """Members of its kind, without weights yet; None where this one's networks cannot be stacked."""
+    def stacked(self, members: int) -> StackedActor | None:
+        """So many of its kind, with weights of 0; None where this one's networks cannot be stacked."""
         ...
 
 
@@ -69,7 +70,7 @@ def stack(
 
     ``build`` makes copies of what cannot be pickled, a graph of a framework.
     """
-    offered = policy.stacked() if isinstance(policy, Stackable) else None
+    offered = policy.stacked(members) if isinstance(policy, Stackable) else None
     if offered is not None:
         return offered
     if build is not None:
@@ -91,9 +92,9 @@ class Copies(StackedActor):
         # Deterministic actions draw nothing.
         self._rng = np.random.default_rng(0)
 
-    def set_weights(self, weights: Stacks) -> None:
-        for i, one in enumerate(self._copies):
-            one.set_weights({name: np.asarray(array[i]) for name, array in weights.items()})
+    def set_weights(self, members: NDArray[np.int64], weights: Stacks) -> None:
+        for i, member in enumerate(members.tolist()):
+            self._copies[member].set_weights({name: np.asarray(array[i]) for name, array in weights.items()})
 
     def initial_state(self, n: int) -> State:
         return self._copies[0].initial_state(n)
@@ -135,28 +136,37 @@ class StackedMLPs(StackedActor):
     """Policy networks of dense layers, which go through one product of stacked matrices a layer."""
 
     def __init__(
-        self, architecture: Architecture, flatten: FlatObs, distribution: Distribution, mask: ActionMask | None
+        self,
+        members: int,
+        architecture: Architecture,
+        flatten: FlatObs,
+        distribution: Distribution,
+        mask: ActionMask | None,
     ) -> None:
-        self._names = layer_names(POLICY, len(architecture.hidden))
         self._activation = ACTIVATIONS[architecture.activation]
         self._flatten, self._distribution, self._mask = flatten, distribution, mask
         # The mode of a distribution does not depend on it.
         self._free = np.zeros(distribution.free, np.float32) if distribution.free else None
         shapes = architecture.shapes()
         self.reads = frozenset(name for name in shapes if name.startswith(f"{POLICY}.") and name != LOG_STD)
-        self._layers: list[_Layer] = []
+        self._layers = {
+            name: _Layer(
+                np.zeros((members, *shapes[f"{name}.weight"]), np.float32),
+                np.zeros((members, 1, *shapes[f"{name}.bias"]), np.float32),
+            )
+            for name in layer_names(POLICY, len(architecture.hidden))
+        }
 
-    def set_weights(self, weights: Stacks) -> None:
-        self._layers = [
-            _Layer(np.ascontiguousarray(weights[f"{name}.weight"]), weights[f"{name}.bias"][:, None])
-            for name in self._names
-        ]
+    def set_weights(self, members: NDArray[np.int64], weights: Stacks) -> None:
+        for name, layer in self._layers.items():
+            layer.weight[members] = weights[f"{name}.weight"]
+            layer.bias[members] = weights[f"{name}.bias"][:, None]
 
     def act(
         self, obs: Columns, state: State, member: NDArray[np.int64] | None, rows: ActRows
     ) -> tuple[Columns, State]:
         x = self._flatten(obs)[:, None]
-        for i, (weight, bias) in enumerate(self._layers):
+        for i, (weight, bias) in enumerate(self._layers.values()):
             if i:
                 self._activation(x, out=x)
             x = np.matmul(x, weight if member is None else weight[member])

@@ -19,32 +19,25 @@ LAYOUT = Layout((("policy.out.bias", (3,)), ("policy.out.weight", (3, 3))))
 
 
 def population(**changed: object) -> Population:
-    whole = Population({"default": LAYOUT}, 5, 2, 1, 4, 0.5, 0.0, 1_000, 7)
+    whole = Population({"default": LAYOUT}, 5, 2, 1, 4, True, 4, 0.5, 0.0, 1_000, 7)
     return dataclasses.replace(whole, **changed)
 
 
-def test_evaluations_fill_what_slots_are_left() -> None:
+def test_pairs_and_evaluations_are_dealt_out() -> None:
     one = population()
     assert one.tasks == 2
-    assert one.members(0) == (range(0, 4), range(0, 0))
-    assert one.members(1) == (range(4, 5), range(0, 2))
-    full = population(pairs=4, evaluations=5)
-    assert full.tasks == 3
-    assert [full.members(i) for i in range(3)] == [
-        (range(0, 4), range(0, 0)),
-        (range(4, 4), range(0, 4)),
-        (range(4, 4), range(4, 5)),
-    ]
+    assert [one.members(i) for i in range(2)] == [(range(0, 4), range(0, 1)), (range(4, 5), range(1, 2))]
+    assert population(pairs=4, evaluations=5).members(0) == (range(0, 4), range(0, 5))
 
 
 @pytest.mark.parametrize("pairs", [1, 7, 8, 9, 33])
 @pytest.mark.parametrize("evaluations", [1, 8, 21])
 def test_everybody_is_in_one_task(pairs: int, evaluations: int) -> None:
-    one = population(pairs=pairs, evaluations=evaluations, slots=8)
+    one = population(pairs=pairs, evaluations=evaluations, task_pairs=8)
     parts = [one.members(i) for i in range(one.tasks)]
     assert [number for own, _ in parts for number in own] == list(range(pairs))
     assert [number for _, own in parts for number in own] == list(range(evaluations))
-    assert all(1 <= len(own) + len(tried) <= 8 for own, tried in parts)
+    assert all(1 <= len(own) <= 8 for own, _ in parts)
 
 
 def test_generations_and_tasks_have_random_numbers_of_their_own() -> None:
@@ -73,17 +66,19 @@ def evaluator() -> PolicyEvaluator:
     return one
 
 
-def outcome(number: int) -> Outcome:
+def outcome(number: int, **changed: object) -> Outcome:
     one = evaluator()
     weights = {"default": one.get_weights()["default"]}
-    found: Outcome = one.perform(population().order(2, number), Update({}, 1, {}, {}), weights)
+    found: Outcome = one.perform(population(**changed).order(2, number), Update({}, 1, {}, {}), weights)
     return found
 
 
 def test_members_act_with_the_noise_of_their_windows() -> None:
     found, one = outcome(0), population()
     assert found.tasks == [0] and found.pairs.tolist() == [0, 1, 2, 3]
-    assert found.env_steps == 2 * 4 * 8 and not found.metrics.episodes
+    # Four pairs and one evaluation in four slots: plus takes two episodes of each, minus one.
+    assert found.env_steps == 3 * 4 * 8
+    assert [(episode.eps_id, episode.length) for episode in found.metrics.episodes] == [(4, 8)]
     # Each pair is tried one by one, by hand, in an environment of the same seed.
     table, (env_seed, _) = noise_table(1_000, 7), one.seeds(2, 0)
     centre = LAYOUT.flatten(evaluator().get_weights()["default"])
@@ -102,10 +97,19 @@ def test_members_act_with_the_noise_of_their_windows() -> None:
             assert found.returns["default"][row, pair] == total
 
 
-def test_the_policy_as_it_is_plays_once() -> None:
-    found = outcome(1)
-    assert found.pairs.tolist() == [4] and found.env_steps == 2 * 4 * 8
-    assert [(episode.eps_id, episode.length) for episode in found.metrics.episodes] == [(4, 8), (5, 8)]
+def test_all_together_in_slots_that_become_free() -> None:
+    """Without common starts: nine members in four slots, three episodes of each."""
+    found = outcome(0, common_starts=False)
+    assert found.env_steps == 3 * 4 * 8 and found.returns["default"].shape == (2, 4)
+    assert len(found.metrics.episodes) == 1
+    # The first four members are the same, from the same starts, as with them.
+    assert np.array_equal(found.returns["default"][0], outcome(0).returns["default"][0])
+
+
+def test_the_mean_of_several_episodes_counts() -> None:
+    one = outcome(0, episodes=2, common_starts=False)
+    assert one.env_steps == 2 * 3 * 4 * 8
+    assert np.array_equal(2 * one.returns["default"], np.rint(2 * one.returns["default"]))
 
 
 def test_parts_merge_to_the_whole() -> None:

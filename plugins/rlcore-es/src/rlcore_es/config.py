@@ -57,6 +57,11 @@ class ESConfig(OptimizerConfig):
     action_noise: NonNegativeFloat = 0.0
     #: Of each member in a generation; its return is their mean.
     episodes: PositiveInt = 1
+    #: Pairs that one evaluator plays at once, taking turns in its slots: what evaluators are given, one by one.
+    task_pairs: PositiveInt = 32
+    #: Whether the members of a pair begin in the same states: less noise between them, and more waste where episodes
+    #: differ in length.
+    common_starts: bool = False
     #: How often the policy as it is plays in a generation: what the returns of a run are of.
     evaluations: PositiveInt = 8
     #: Numbers in the table of noise, 4 bytes each, once on each machine.

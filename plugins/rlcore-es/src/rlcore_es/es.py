@@ -78,6 +78,8 @@ class ES(PolicyOptimizer):
             config.pairs,
             config.evaluations,
             config.episodes,
+            config.task_pairs,
+            config.common_starts,
             self.evaluators.slots(),
             config.noise_std,
             config.action_noise,

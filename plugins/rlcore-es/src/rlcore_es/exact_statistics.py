@@ -5,7 +5,8 @@ Sums of floats depend on the order, sums of integers do not: a float is an integ
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,8 @@ from numpy.typing import NDArray
 
 from rlcore.sampling.filters import FilterDelta
 
-#: Every finite float64 is a multiple of ``2**-_BITS``; squares are counted in ``2**-(2 * _BITS)``.
-_BITS = 1074
+#: ``(integer, exponent)``: the integer times two to the exponent.
+Dyadic = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -24,52 +25,74 @@ class ExactStatistics:
 
     shape: tuple[int, ...]
     count: int
-    sums: tuple[int, ...]
-    squares: tuple[int, ...]
+    sums: tuple[Dyadic, ...]
+    squares: tuple[Dyadic, ...]
 
     @classmethod
     def of(cls, delta: FilterDelta) -> ExactStatistics | None:
         """What a filter has seen; None where that is nothing."""
         if not delta or not delta["count"]:
             return None
-        count, means = int(delta["count"]), _integers(delta["mean"])
-        deviations = _integers(delta["m2"])
-        squares = tuple((m2 << _BITS) + count * mean * mean for mean, m2 in zip(means, deviations, strict=True))
-        return cls(np.shape(delta["mean"]), count, tuple(count * mean for mean in means), squares)
+        count, means, deviations = int(delta["count"]), _dyadics(delta["mean"]), _dyadics(delta["m2"])
+        sums = tuple((count * mean, exponent) for mean, exponent in means)
+        squares = tuple(
+            _combined(operator.add, m2, (count * mean * mean, 2 * exponent))
+            for (mean, exponent), m2 in zip(means, deviations, strict=True)
+        )
+        return cls(np.shape(delta["mean"]), count, sums, squares)
 
     def merged(self, other: ExactStatistics) -> ExactStatistics:
         """Of both together."""
-        return ExactStatistics(
-            self.shape,
-            self.count + other.count,
-            tuple(map(int.__add__, self.sums, other.sums)),
-            tuple(map(int.__add__, self.squares, other.squares)),
-        )
+        return self._with(operator.add, other)
 
     def since(self, before: ExactStatistics | None) -> ExactStatistics:
         """Of what has been added to ``before``."""
-        if before is None:
-            return self
+        return self if before is None else self._with(operator.sub, before)
+
+    def _with(self, combine: Callable[[int, int], int], other: ExactStatistics) -> ExactStatistics:
         return ExactStatistics(
             self.shape,
-            self.count - before.count,
-            tuple(map(int.__sub__, self.sums, before.sums)),
-            tuple(map(int.__sub__, self.squares, before.squares)),
+            combine(self.count, other.count),
+            tuple(_combined(combine, one, two) for one, two in zip(self.sums, other.sums, strict=True)),
+            tuple(_combined(combine, one, two) for one, two in zip(self.squares, other.squares, strict=True)),
         )
 
     def delta(self) -> FilterDelta:
         """As a filter takes it in: each number correctly rounded from the exact one."""
         if not self.count:
             return {}
-        scale = self.count << _BITS
-        means = [total / scale for total in self.sums]
-        # count * squares - sums**2 is count times the sum of squared deviations.
-        twice = self.count << (2 * _BITS)
-        m2 = [
-            max(self.count * square - total * total, 0) / twice
-            for total, square in zip(self.sums, self.squares, strict=True)
-        ]
+        means = [_quotient(total, self.count) for total in self.sums]
+        m2 = []
+        for (total, exponent), (square, of_square) in zip(self.sums, self.squares, strict=True):
+            # count * squares - sums**2 is count times the sum of squared deviations.
+            spread = _combined(operator.sub, (self.count * square, of_square), (total * total, 2 * exponent))
+            m2.append(max(_quotient(spread, self.count), 0.0))
         return {"count": self.count, "mean": _array(means, self.shape), "m2": _array(m2, self.shape)}
+
+
+def _combined(combine: Callable[[int, int], int], one: Dyadic, two: Dyadic) -> Dyadic:
+    (first, exponent), (second, other) = one, two
+    if exponent == other:
+        return combine(first, second), exponent
+    if exponent > other:
+        return combine(first << (exponent - other), second), other
+    return combine(first, second << (other - exponent)), exponent
+
+
+def _quotient(number: Dyadic, by: int) -> float:
+    """Correctly rounded, as quotients of Python's integers are."""
+    integer, exponent = number
+    return (integer << exponent) / by if exponent >= 0 else integer / (by << -exponent)
+
+
+def _dyadics(values: Any) -> list[Dyadic]:
+    pairs = (value.as_integer_ratio() for value in np.asarray(values, np.float64).reshape(-1).tolist())
+    # The denominator of a float is a power of two.
+    return [(numerator, 1 - denominator.bit_length()) for numerator, denominator in pairs]
+
+
+def _array(values: list[float], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    return np.array(values, np.float64).reshape(shape)
 
 
 #: ``{policy_id: {leaf: what its filter has seen}}``.
@@ -104,13 +127,3 @@ def merged(parts: Sequence[Statistics]) -> Statistics:
 def deltas(statistics: Statistics) -> dict[str, dict[str, FilterDelta]]:
     """As filters take them in."""
     return {name: {leaf: one.delta() for leaf, one in own.items()} for name, own in statistics.items()}
-
-
-def _integers(values: Any) -> list[int]:
-    """Each value in units of ``2**-_BITS``."""
-    pairs = (value.as_integer_ratio() for value in np.asarray(values, np.float64).reshape(-1).tolist())
-    return [numerator * ((1 << _BITS) // denominator) for numerator, denominator in pairs]
-
-
-def _array(values: list[float], shape: tuple[int, ...]) -> NDArray[np.float64]:
-    return np.array(values, np.float64).reshape(shape)

@@ -1,8 +1,8 @@
-"""Episodes of a population: each slot of a batched environment belongs to one member, and all act at once."""
+"""Episodes of a population: each slot of a batched environment has one member at a time, and all act at once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,11 +23,15 @@ from rlcore.sampling.role import Role
 _FLUSH = 64
 
 
+#: ``seat(slots, members)``: from now on the slots act with the weights of these members.
+Seat = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
+
+
 @dataclass
 class Played:
-    """By slot, what its episodes have brought in all: ``returns {policy_id: float64 [slots]}``, ``lengths [slots]``.
+    """By member, the sums over its episodes: ``returns {policy_id: float64 [members]}`` and ``lengths [members]``.
 
-    ``env_steps`` counts the steps of all slots, also of those that were done before the others; ``lost_steps`` those of
+    ``env_steps`` counts the steps of all slots, also of those for which no member was left; ``lost_steps`` those of
     episodes that had to begin anew.
     """
 
@@ -35,11 +39,6 @@ class Played:
     lengths: NDArray[np.int64]
     env_steps: int = 0
     lost_steps: int = 0
-
-    @property
-    def total(self) -> NDArray[np.float64]:
-        """The returns of all policies together, ``[slots]``."""
-        return np.sum(list(self.returns.values()), axis=0, dtype=np.float64)
 
 
 @dataclass
@@ -125,25 +124,43 @@ class Acting:
 
 
 class Play:
-    """One run through an environment: each slot plays as many episodes as ``shares [slots]`` says."""
+    """One run through an environment: so many members, in their order, take a slot that is free, for ``episodes``."""
 
-    def __init__(self, evaluator: PolicyEvaluator, acting: Mapping[str, Acting], shares: NDArray[np.int64]) -> None:
+    def __init__(
+        self, evaluator: PolicyEvaluator, acting: Mapping[str, Acting], seat: Seat, members: int, episodes: int
+    ) -> None:
         self._env = evaluator.env
         self._policy_of = evaluator.policy_of
         self._acting = acting
         self._lone = next(iter(acting.values())) if len(acting) == 1 else None
         slots = self._env.num_slots
-        self._left = shares.copy()
-        self._open = self._left > 0
+        self._seat, self._members, self._episodes = seat, members, episodes
+        #: How many members have had a slot; by slot, whose it is, how many episodes are left, and whether any is.
+        self._seated = 0
+        self._member = np.zeros(slots, np.int64)
+        self._left = np.zeros(slots, np.int64)
+        self._open = np.zeros(slots, np.bool_)
+        self._fill(np.arange(slots))
         self._sent = np.zeros(slots, np.bool_)
         self._running = {policy_id: np.zeros(slots) for policy_id in acting}
         self._length = np.zeros(slots, np.int64)
-        self._played = Played({policy_id: np.zeros(slots) for policy_id in acting}, np.zeros(slots, np.int64))
+        self._played = Played({policy_id: np.zeros(members) for policy_id in acting}, np.zeros(members, np.int64))
         self._policies: dict[Any, str] = {}
         self._one_each = self._env.lockstep
 
+    def _fill(self, free: NDArray[np.int64]) -> None:
+        """The next members take free slots; what is left over stays as it is and counts no more."""
+        members = np.arange(self._seated, min(self._seated + len(free), self._members))
+        taken = free[: len(members)]
+        self._seated += len(members)
+        self._member[taken], self._left[taken] = members, self._episodes
+        self._open[free] = False
+        self._open[taken] = True
+        if len(taken):
+            self._seat(taken, members)
+
     def run(self, seed: int) -> Played:
-        """From a reset with ``seed`` until every slot has its episodes."""
+        """From a reset with ``seed`` until every member has its episodes."""
         self._env.reset(seed)
         while self._open.any():
             steps = self._env.poll(None)
@@ -155,11 +172,8 @@ class Play:
             one.flush()
         for returns in self._played.returns.values():
             if not np.isfinite(returns).all():
-                slot = int(np.flatnonzero(~np.isfinite(returns))[0])
-                raise BadValueError(
-                    f"environment '{self._env.name}', slot {slot}: the return of an episode is not finite: "
-                    f"{returns[slot]}"
-                )
+                wrong = returns[~np.isfinite(returns)][0]
+                raise BadValueError(f"environment '{self._env.name}': the return of an episode is not finite: {wrong}")
         return self._played
 
     # -- what has come
@@ -197,12 +211,15 @@ class Play:
 
     def _close(self, over: NDArray[np.int64]) -> None:
         kept = over[self._open[over]]
+        members = self._member[kept]
         for policy_id, running in self._running.items():
-            self._played.returns[policy_id][kept] += running[kept]
-        self._played.lengths[kept] += self._length[kept]
+            self._played.returns[policy_id][members] += running[kept]
+        self._played.lengths[members] += self._length[kept]
         self._left[kept] -= 1
-        self._open = self._left > 0
         self._forget(over)
+        done = kept[self._left[kept] == 0]
+        if len(done):
+            self._fill(done)
 
     def _forget(self, slots: NDArray[np.int64]) -> None:
         for running in self._running.values():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,9 +61,10 @@ class Outcome:
 class Population:
     """Antithetic ``pairs`` around the policies' weights, and ``evaluations`` of the policies as they are.
 
-    A task is what one evaluator plays at once: a member in each of its ``slots``, first plus the noise, then minus it,
-    from the same seed of the environment. Evaluations fill what slots are left, and further tasks. What comes of a task
-    depends on nothing but the generation and its number: not on who plays it, nor when.
+    A task is what one evaluator plays at once: ``task_pairs`` pairs and its share of the evaluations, who take turns in
+    the slots of its environment. What comes of a task depends on nothing but the generation and its number: not on who
+    plays it, nor when. With ``common_starts`` all members plus some noise play first, then those minus it, from the
+    same seed of the environment; else all together, which wastes less where episodes differ in length.
     """
 
     #: Of the policies that are trained; their vectors stand one behind the other in a window of the noise table.
@@ -70,6 +72,8 @@ class Population:
     pairs: int
     evaluations: int
     episodes: int
+    task_pairs: int
+    common_starts: bool
     slots: int
     noise_std: float
     action_noise: float
@@ -90,6 +94,10 @@ class Population:
             at += layout.size
         return found
 
+    def action_noise_of(self, policy_id: str) -> float:
+        """Of the noise on a policy's actions: none where it is not trained."""
+        return self.action_noise if policy_id in self.layouts else 0.0
+
     @property
     def table_name(self) -> str:
         """Of the table of noise: those of equal seeds and sizes are equal."""
@@ -98,14 +106,13 @@ class Population:
     @property
     def tasks(self) -> int:
         """How many there are in a generation."""
-        return -(-(self.pairs + self.evaluations) // self.slots)
+        return -(-self.pairs // self.task_pairs)
 
     def members(self, task: int) -> tuple[range, range]:
         """The pairs and the evaluations of a task, by their numbers in the generation."""
-        first, last = task * self.slots, (task + 1) * self.slots
-        pairs = range(min(first, self.pairs), min(last, self.pairs))
-        evaluations = range(max(first - self.pairs, 0), max(min(last - self.pairs, self.evaluations), 0))
-        return pairs, evaluations
+        pairs = range(task * self.task_pairs, min((task + 1) * self.task_pairs, self.pairs))
+        ends = [self.evaluations * i // self.tasks for i in (task, task + 1)]
+        return pairs, range(*ends)
 
     def indexes(self, generation: int) -> NDArray[np.int64]:
         """Where the noise of each pair begins in the table, int64 ``[pairs]``."""
@@ -137,54 +144,54 @@ class Tasks:
         if any(evaluator.version(policy_id) != update.version for policy_id in policy_ids):
             evaluator.receive(update, weights)
         stacks = {name: _stack(evaluator, name, self.population.slots) for name in evaluator.policies}
-        return Outcome.merged([self._play(evaluator, table, weights, stacks, number) for number in self.numbers])
+        centres = _Centres(evaluator, self.population, stacks, weights)
+        return Outcome.merged([self._play(evaluator, table, centres, number) for number in self.numbers])
 
     def _play(
-        self,
-        evaluator: PolicyEvaluator,
-        table: NDArray[np.float32],
-        weights: dict[str, Weights],
-        stacks: dict[str, StackedActor],
-        number: int,
+        self, evaluator: PolicyEvaluator, table: NDArray[np.float32], centres: _Centres, number: int
     ) -> Outcome:
         population = self.population
         pairs, evaluations = population.members(number)
         env_seed, noise_seed = population.seeds(self.generation, number)
         noise = windows(table, population.indexes(self.generation)[pairs.start : pairs.stop], population.size)
+        noise *= np.float32(population.noise_std)
+        as_it_is = np.zeros((len(evaluations), population.size), np.float32)
+        # Plus, minus, and the policy as it is, which plays once.
+        turns = [[noise, as_it_is], [-noise]] if population.common_starts else [[noise, -noise, as_it_is]]
         played: list[Played] = []
-        for sign in (1.0, -1.0)[: 2 if pairs else 1]:
-            # The policy as it is plays once: in the second turn it would do the same.
-            shares = np.zeros(population.slots, np.int64)
-            shares[: len(pairs) + (len(evaluations) if sign > 0 else 0)] = population.episodes
-            _set(evaluator, stacks, population, weights, np.float32(sign * population.noise_std) * noise)
+        for turn in turns:
+            offsets = np.concatenate(turn)
             rng = np.random.default_rng(noise_seed)
             acting = {
-                name: Acting(role, stacks[name], population.action_noise if name in population.layouts else 0.0, rng)
+                name: Acting(role, centres.stacks[name], population.action_noise_of(name), rng)
                 for name, role in evaluator.roles.items()
             }
-            played.append(Play(evaluator, acting, shares).run(env_seed))
-        evaluator.note(self._episodes(played, pairs, evaluations))
-        returns = [
-            {name: own[: len(pairs)] / population.episodes for name, own in one.returns.items()} for one in played
-        ]
+            seat = functools.partial(centres.seat, offsets)
+            played.append(Play(evaluator, acting, seat, len(offsets), population.episodes).run(env_seed))
+        count = len(pairs)
+        plus, minus = (played[0], slice(0, count)), (played[-1], slice(0, count) if len(played) > 1 else slice(count, 2 * count))
+        evaluator.note(self._episodes(played, evaluations))
         return Outcome(
             [number],
             np.arange(pairs.start, pairs.stop),
-            {name: np.stack([returns[0][name], returns[-1][name]]) for name in population.layouts},
+            {
+                name: np.stack([one.returns[name][part] for one, part in (plus, minus)]) / population.episodes
+                for name in population.layouts
+            },
             sum(one.env_steps for one in played),
             evaluator.metrics(),
             exact_statistics.exact(evaluator.take_filter_deltas()),
         )
 
-    def _episodes(self, played: Sequence[Played], pairs: range, evaluations: range) -> Episodes:
-        """Those of the policy as it is, by mean of the episodes of one evaluation."""
+    def _episodes(self, played: Sequence[Played], evaluations: range) -> Episodes:
+        """Those of the policy as it is, by mean of the episodes of one evaluation: the last in the first turn."""
         one, each = played[0], self.population.episodes
         first = self.generation * self.population.evaluations
         found = []
-        for place, number in enumerate(evaluations, start=len(pairs)):
+        for place, number in enumerate(evaluations, start=len(one.lengths) - len(evaluations)):
             by_policy = {name: float(own[place]) / each for name, own in one.returns.items()}
             length = int(one.lengths[place]) // each
-            found.append(Episode(first + number, place, sum(by_policy.values()), length, by_policy))
+            found.append(Episode(first + number, number, sum(by_policy.values()), length, by_policy))
         return Episodes(found, lost_steps=sum(own.lost_steps for own in played))
 
 
@@ -205,24 +212,33 @@ def _stack(evaluator: PolicyEvaluator, policy_id: str, members: int) -> StackedA
     return stack(policy, members, build)
 
 
-def _set(
-    evaluator: PolicyEvaluator,
-    stacks: Mapping[str, StackedActor],
-    population: Population,
-    weights: Mapping[str, Weights],
-    noise: NDArray[np.float32],
-) -> None:
-    """Gives the members of trained policies their weights: the first ones with noise, the others without."""
-    offsets = population.offsets
-    for policy_id, members in stacks.items():
-        known: Mapping[str, NDArray[Any]] = evaluator.policies[policy_id].get_state()["weights"]
-        given = {
-            name: np.broadcast_to(known[name], (population.slots, *known[name].shape)) for name in members.reads
+class _Centres:
+    """The weights that members are around, and the members in the slots of an evaluator."""
+
+    def __init__(
+        self,
+        evaluator: PolicyEvaluator,
+        population: Population,
+        stacks: Mapping[str, StackedActor],
+        weights: Mapping[str, Weights],
+    ) -> None:
+        self.stacks = stacks
+        self._population = population
+        self._centres = {
+            name: layout.flatten(weights[name]).astype(np.float32) for name, layout in population.layouts.items()
         }
-        layout = population.layouts.get(policy_id)
-        if layout is not None:
-            centre = np.concatenate([weights[policy_id][name].reshape(-1) for name, _ in layout.shapes])
-            vectors = np.repeat(centre[None].astype(np.float32), population.slots, axis=0)
-            vectors[: len(noise)] += noise[:, offsets[policy_id] : offsets[policy_id] + layout.size]
-            given |= layout.stacks(vectors)
-        members.set_weights(given)
+        self._offsets = population.offsets
+        # What is not moved is the same for all.
+        everyone = np.arange(population.slots)
+        for name, members in stacks.items():
+            known: Mapping[str, NDArray[Any]] = evaluator.policies[name].get_state()["weights"]
+            members.set_weights(
+                everyone, {one: np.broadcast_to(known[one], (len(everyone), *known[one].shape)) for one in members.reads}
+            )
+
+    def seat(self, offsets: NDArray[np.float32], slots: NDArray[np.int64], members: NDArray[np.int64]) -> None:
+        """Gives slots the weights of members, whose distances from the centres are rows of ``offsets``."""
+        for name, layout in self._population.layouts.items():
+            start = self._offsets[name]
+            vectors = self._centres[name] + offsets[members, start : start + layout.size]
+            self.stacks[name].set_weights(slots, layout.stacks(vectors))

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
-#: One task each for two evaluators; small networks, as every weight is one more direction to search.
+#: Small networks, as every weight is one more direction to search; a task each for two evaluators.
 _CARTPOLE = {
     "model": {"hidden": [16]},
-    "optimizers": {"es": {"pairs": 96, "evaluations": 32, "noise_std": 0.1, "learning_rate": 0.05}},
+    "optimizers": {
+        "es": {"pairs": 96, "task_pairs": 48, "evaluations": 32, "noise_std": 0.1, "learning_rate": 0.05}
+    },
     "evaluators": {"envs": 64},
 }
 
@@ -24,7 +26,16 @@ class EvolutionStrategies(Algorithm):
         "batched:cartpole": _CARTPOLE,
         "Pendulum-v1": {
             "model": {"hidden": [16, 16]},
-            "optimizers": {"es": {"pairs": 24, "evaluations": 8, "noise_std": 0.2, "learning_rate": 0.1}},
+            "optimizers": {
+                "es": {
+                    "pairs": 24,
+                    "task_pairs": 12,
+                    "common_starts": True,
+                    "evaluations": 8,
+                    "noise_std": 0.2,
+                    "learning_rate": 0.1,
+                }
+            },
             "evaluators": {"envs": 16},
         },
     }
