@@ -16,7 +16,14 @@ BASE: dict[str, Any] = {
     "filter": "mean_std",
     "seed": 3,
 }
-OPTIMIZER = {"pairs": 13, "task_pairs": 2, "evaluations": 4, "noise_std": 0.3, "learning_rate": 0.1, "noise_table": 5_000}
+OPTIMIZER: dict[str, Any] = {
+    "pairs": 13,
+    "task_pairs": 2,
+    "evaluations": 4,
+    "noise_std": 0.3,
+    "learning_rate": 0.1,
+    "noise_table": 5_000,
+}
 SIM = {"name": "sim", "seed": 5}
 
 

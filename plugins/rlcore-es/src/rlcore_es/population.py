@@ -168,14 +168,16 @@ class Tasks:
             }
             seat = functools.partial(centres.seat, offsets)
             played.append(Play(evaluator, acting, seat, len(offsets), population.episodes).run(env_seed))
-        count = len(pairs)
-        plus, minus = (played[0], slice(0, count)), (played[-1], slice(0, count) if len(played) > 1 else slice(count, 2 * count))
+        first, last = played[0], played[-1]
+        # Minus comes first in a turn of its own, else after plus.
+        at = 0 if len(played) > 1 else len(pairs)
+        found = (first, slice(0, len(pairs))), (last, slice(at, at + len(pairs)))
         evaluator.note(self._episodes(played, evaluations))
         return Outcome(
             [number],
             np.arange(pairs.start, pairs.stop),
             {
-                name: np.stack([one.returns[name][part] for one, part in (plus, minus)]) / population.episodes
+                name: np.stack([one.returns[name][part] for one, part in found]) / population.episodes
                 for name in population.layouts
             },
             sum(one.env_steps for one in played),
@@ -232,9 +234,8 @@ class _Centres:
         everyone = np.arange(population.slots)
         for name, members in stacks.items():
             known: Mapping[str, NDArray[Any]] = evaluator.policies[name].get_state()["weights"]
-            members.set_weights(
-                everyone, {one: np.broadcast_to(known[one], (len(everyone), *known[one].shape)) for one in members.reads}
-            )
+            alike = {one: np.broadcast_to(known[one], (len(everyone), *known[one].shape)) for one in members.reads}
+            members.set_weights(everyone, alike)
 
     def seat(self, offsets: NDArray[np.float32], slots: NDArray[np.int64], members: NDArray[np.int64]) -> None:
         """Gives slots the weights of members, whose distances from the centres are rows of ``offsets``."""

@@ -19,7 +19,6 @@ from rlcore_es.branch import Branch, Report, parts_of, shared_out, summed
 from rlcore_es.exploring import Exploration, add_up_pairs, give_table
 from rlcore_es.population import KeepTable, Outcome, Population
 
-
 #: By how much longer who is a level higher waits: below it, someone may have been waited for in vain.
 _PATIENCE = 4.0
 
