@@ -23,6 +23,7 @@ class TestARS(OptimizerTests):
     optimizer = "es"
     config = {
         "pairs": 16,
+        "task_pairs": 4,
         "noise_std": 0.5,
         "learning_rate": 0.3,
         "noise_table": 10_000,
@@ -34,7 +35,14 @@ class TestARS(OptimizerTests):
 
 class TestESWithATree(OptimizerTests):
     optimizer = "es"
-    config = {"pairs": 16, "noise_std": 0.5, "learning_rate": 0.3, "noise_table": 10_000, "fan_out": 2}
+    config = {
+        "pairs": 16,
+        "task_pairs": 2,
+        "noise_std": 0.5,
+        "learning_rate": 0.3,
+        "noise_table": 10_000,
+        "fan_out": 2,
+    }
     evaluators = 5
     runtimes = ("inline", "sim")
 

@@ -37,7 +37,7 @@ class ES(PolicyOptimizer):
     Config = ESConfig
     config: ESConfig
     conformance: ClassVar[Mapping[str, Any]] = {
-        "config": {"pairs": 16, "noise_std": 0.5, "learning_rate": 0.3, "noise_table": 10_000},
+        "config": {"pairs": 16, "task_pairs": 4, "noise_std": 0.5, "learning_rate": 0.3, "noise_table": 10_000},
         "uses_every_row": False,
     }
 

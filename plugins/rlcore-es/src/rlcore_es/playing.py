@@ -249,14 +249,15 @@ class Play:
             acting = self._acting[policy_id]
             acting.see(step, own[self._open[step.slot[own]]])
             found.append(acting.act(step, slots, own, everyone=False))
-        order = np.concatenate(list(parts.values()))
+        # Actions go out in the order of the rows that were handed over.
+        order = np.argsort(np.concatenate(list(parts.values())))
         first = found[0]
         actions: Columns = (
-            {leaf: np.concatenate([one[leaf] for one in found]) for leaf in first}  # type: ignore[call-overload]
+            {leaf: np.concatenate([one[leaf] for one in found])[order] for leaf in first}  # type: ignore[call-overload]
             if isinstance(first, dict)
-            else np.concatenate(found)  # type: ignore[arg-type]
+            else np.concatenate(found)[order]  # type: ignore[arg-type]
         )
-        self._env.send({group: (step.slot[order], actions)})
+        self._env.send({group: (step.slot[rows], actions)})
 
     def _by_policy(self, step: StepBatch, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
         """Which of the rows belong to each policy."""
