@@ -123,7 +123,7 @@ class Copies(StackedActor):
 def _joined(parts: list[Columns], back: NDArray[np.int64]) -> Columns:
     first = parts[0]
     if isinstance(first, dict):
-        return {leaf: np.concatenate([part[leaf] for part in parts])[back] for leaf in first}  # type: ignore[call-overload]
+        return {leaf: np.concatenate([part[leaf] for part in parts])[back] for leaf in first}
     return map_columns(lambda array: array[back], np.concatenate(parts))  # type: ignore[arg-type]
 
 

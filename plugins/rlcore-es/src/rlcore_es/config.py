@@ -15,8 +15,8 @@ class AdamRule(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    beta1: float = Field(0.9, ge=0.0, lt=1.0)
-    beta2: float = Field(0.999, ge=0.0, lt=1.0)
+    beta1: float = Field(default=0.9, ge=0.0, lt=1.0)
+    beta2: float = Field(default=0.999, ge=0.0, lt=1.0)
     epsilon: PositiveFloat = 1e-8
 
     def rule(self) -> UpdateRule:

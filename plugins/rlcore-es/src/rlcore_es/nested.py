@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +20,7 @@ from rlcore.crew import LOST
 from rlcore.errors import WorkerLost
 from rlcore.evaluator_messages import SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.in_flight import Arrival, InFlight
+from rlcore.in_flight import InFlight
 from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
@@ -98,6 +98,16 @@ def inner_config(config: NestedESConfig) -> OptimizerConfig:
     return validate_plain(kind.Config, config.inner.settings, "optimizer.inner", beside=["name"])
 
 
+class _Learnt(NamedTuple):
+    """What has become of a member, in which evaluator; its weights are where it is."""
+
+    number: int
+    place: int
+    mean_return: float
+    played: SampleInfo
+    weights: Ref
+
+
 class NestedES(PolicyOptimizer):
     """In each step members learn, each from weights of its own around the policy's; the policy becomes what the better
     ones have come to, weighted by rank. Weights are averaged where they are, and come here as one."""
@@ -130,11 +140,11 @@ class NestedES(PolicyOptimizer):
         now = self.runtime.now
         started = now()
         learnt = self._learnt()
-        for arrival in learnt:
-            self.evaluators.count(arrival.index, arrival.value[1])
-        sampled, env_steps = now(), sum(arrival.value[1].env_steps for arrival in learnt)
+        for member in learnt:
+            self.evaluators.count(member.place, member.played)
+        sampled, env_steps = now(), sum(member.played.env_steps for member in learnt)
         self._ledger.advance(env_steps)
-        stats = self._follow(np.array([one.value[0] for one in learnt]), [one.others[0] for one in learnt])
+        stats = self._follow(np.array([member.mean_return for member in learnt]), [one.weights for one in learnt])
         self._generation += 1
         ended = now()
         self.evaluators.broadcast(
@@ -144,11 +154,11 @@ class NestedES(PolicyOptimizer):
         skipped = len(self.trains) * (not stats)
         return StepResult(env_steps, env_steps, len(self.trains) - skipped, skipped, stats=stats, timers=timers)
 
-    def _learnt(self) -> list[Arrival[int]]:
+    def _learnt(self) -> list[_Learnt]:
         """What has become of every member, in their order; one that is lost begins anew elsewhere."""
         states = self.runtime.put(self.graph_states())
         noise_std = value_at(self.config.noise_std, self._ledger.progress[self.trains[0]].env_steps)
-        todo, found = deque(range(self.config.members)), list[Arrival[int]]()
+        todo, found = deque(range(self.config.members)), list[_Learnt]()
         while len(found) < self.config.members:
             for index in self._calls.idle()[: len(todo)]:
                 number = todo.popleft()
@@ -160,8 +170,9 @@ class NestedES(PolicyOptimizer):
                 if arrival.value is LOST:
                     todo.append(arrival.note)
                 else:
-                    found.append(arrival)
-        return sorted(found, key=lambda arrival: arrival.note)
+                    mean_return, played = arrival.value
+                    found.append(_Learnt(arrival.note, arrival.index, mean_return, played, arrival.others[0]))
+        return sorted(found, key=lambda member: member.number)
 
     def _follow(self, returns: NDArray[np.float64], weights: list[Ref]) -> dict[str, dict[str, float]]:
         """The policies become the average of those of the better members; nothing where they are lost."""

@@ -63,10 +63,9 @@ class Acting:
 
     def act(self, step: StepBatch, slots: int, rows: NDArray[np.int64] | None, everyone: bool) -> Columns:
         """The environment's actions for ``rows`` of ``step``, all where None. ``everyone``: row ``i`` is slot ``i``."""
-        obs, columns = step.obs, (step.slot, step.agent_id, step.env_step, step.first)
+        obs, own = step.obs, ActRows(step.slot, step.agent_id, step.env_step, step.first)
         if rows is not None:
-            obs, columns = take(obs, rows), tuple(column[rows] for column in columns)
-        own = ActRows(*columns)
+            obs, own = take(obs, rows), ActRows(*(column[rows] for column in own))
         state = self._state(own, slots) if self._recurrent else ()
         member = None if everyone and rows is None else np.asarray(own.slot, np.int64)
         actions, after = self.members.act(self.role.normalise(obs), state, member, own)
@@ -253,7 +252,7 @@ class Play:
         order = np.argsort(np.concatenate(list(parts.values())))
         first = found[0]
         actions: Columns = (
-            {leaf: np.concatenate([one[leaf] for one in found])[order] for leaf in first}  # type: ignore[call-overload]
+            {leaf: np.concatenate([one[leaf] for one in found])[order] for leaf in first}
             if isinstance(first, dict)
             else np.concatenate(found)[order]  # type: ignore[arg-type]
         )
