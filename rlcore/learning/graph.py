@@ -33,7 +33,10 @@ class LearningConfig(GraphConfig):
 
 
 class LearningGraph(PolicyGraph):
-    """The part that no framework computes. A framework's base class gives the rest: weights, optimizer, updates."""
+    """The part that no framework computes. A framework's base class gives the rest: weights, optimizer, updates.
+
+    Classes make what they consist of in ``_build``, not in constructors of their own.
+    """
 
     config: Any  # a LearningConfig, and more
 
@@ -47,8 +50,16 @@ class LearningGraph(PolicyGraph):
         devices: Sequence[str] = ("cpu",),
         model: BatchedModel | None = None,
     ) -> None:
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
+        them, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        self._asked_devices = tuple(devices)
         self._env_steps = 0
+        self._build(rng)
+
+    def _build(self, rng: np.random.Generator) -> None:
+        """Makes networks and parameters, which start from numbers drawn with ``rng``. A class that overrides this first
+        has the ones above it make theirs."""
 
     @classmethod
     def remarks(

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,10 +14,8 @@ from rlcore.batch import SampleBatch
 from rlcore.errors import NonFiniteError, UserError
 from rlcore.learning.coefficient import statistics
 from rlcore.learning.graph import LearningGraph
-from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     GradientOutput,
-    GraphConfig,
     LearnOutput,
     Pinned,
     Weights,
@@ -44,18 +41,8 @@ class TFGraph(LearningGraph):
     #: How many updates are made in one go at the most, in which nothing else can happen.
     updates_at_once: int = 64
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._asked_devices = tuple(devices)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._arithmetic = Arithmetic(self.config.model.precision)
 
     def _begin(

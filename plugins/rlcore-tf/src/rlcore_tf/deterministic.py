@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,7 +14,6 @@ from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
 from rlcore.learning.off_policy import NEXT
 from rlcore.learning.targets import TARGET
-from rlcore.model import BatchedModel
 from rlcore.policy_graph import GraphConfig, Pinned
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, column
@@ -36,17 +34,8 @@ class DDPG(DDPGRules, TFOffPolicyActorCritic):
 
     config: DDPGConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         actions = column((self._choice.scale.size,), self._arithmetic.dtype)
         self._begin_networks(rng, actions, 0, follow_policy=True)
         specs = self._networks.body.specs()

@@ -6,10 +6,9 @@ What they differ in is the loss and rho.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +16,7 @@ from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import UserError
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import PIECE, ROW, ActOutput, ActRows, GraphConfig, Pinned, State, Unit
+from rlcore.policy_graph import PIECE, ROW, ActOutput, ActRows, Pinned, State, Unit
 from rlcore_tf.actions import Actions
 from rlcore_tf.backend import tf
 from rlcore_tf.base import TFGraph
@@ -39,21 +37,10 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
 
     config: DrawnConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
-        them, ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         own = self.config
-        self._actions = Actions(observation_space, action_space, own.squash)
+        self._actions = Actions(self.observation_space, self.action_space, own.squash)
         self._model = self._make_model(rng)
         self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
         self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW

@@ -7,7 +7,6 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -17,11 +16,9 @@ from rlcore.batch import ACTIONS, SampleBatch
 from rlcore.errors import NonFiniteError, UserError
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.graph import LearningGraph
-from rlcore.model import BatchedModel
 from rlcore.optim import clip_factor
 from rlcore.policy_graph import (
     GradientOutput,
-    GraphConfig,
     LearnOutput,
     Pinned,
     Weights,
@@ -45,19 +42,9 @@ class TorchGraph(LearningGraph):
     them to the others.
     """
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._devices = torch_devices(devices)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
+        self._devices = torch_devices(self._asked_devices)
 
     def _begin(
         self,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from rlcore.columns import Array, Columns
 from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
 from rlcore.learning.off_policy import NEXT
 from rlcore.learning.targets import TARGET
-from rlcore.model import BatchedModel
 from rlcore.policy_graph import GraphConfig, Pinned
 from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
@@ -32,17 +30,8 @@ class DDPG(DDPGRules, OffPolicyActorCritic):
 
     config: DDPGConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._begin_networks(rng, follow_policy=True)
 
     # -- learning

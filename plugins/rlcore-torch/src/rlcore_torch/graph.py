@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -20,13 +19,11 @@ from rlcore.collective import Collective
 from rlcore.columns import Columns
 from rlcore.errors import UserError
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
-from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     PIECE,
     ROW,
     ActOutput,
     ActRows,
-    GraphConfig,
     Pinned,
     State,
     Unit,
@@ -52,21 +49,10 @@ class TorchPolicyGraph(TorchGraph, DrawnGraph):
     collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
     config: DrawnConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
-        them, ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         own, squash = self.config, self.config.squash
-        self._actions = Actions(observation_space, action_space, squash, self._devices[0])
+        self._actions = Actions(self.observation_space, self.action_space, squash, self._devices[0])
         self._model = self._make_model(rng)
         self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
         self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
