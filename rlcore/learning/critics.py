@@ -116,13 +116,14 @@ class CriticsRules(OffPolicyRules):
 
     # -- state
 
-    def _as_one(self, by_group: dict[str, Any]) -> dict[str, Any]:
+    def optimizer_state(self) -> dict[str, Any]:
         """The memory of all groups as ``update_rule().init`` gives it; by group, each in that form, where no one rule
         says how they move."""
+        by_group = super().optimizer_state()
         return by_group if self._moves_apart else together(by_group)
 
-    def _by_group(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        return by_groups(state, self.groups())
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        super().set_optimizer_state(by_groups(state, self.groups()))
 
     @property
     def acting(self) -> frozenset[str]:

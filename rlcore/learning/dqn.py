@@ -16,6 +16,7 @@ from rlcore.acting.states import check_state
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns, length, take
 from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.inference import ROWS_AT_ONCE
 from rlcore.learning.off_policy import Draws, OffPolicyConfig, OffPolicyRules
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import (
@@ -32,8 +33,6 @@ from rlcore.schedule import NonNegativeSchedule
 
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
-#: Rows whose values are computed at once where there are many: of images every layer takes megabytes.
-ROWS_AT_ONCE = 2048
 
 
 class DQNConfig(QConfig, OffPolicyConfig):

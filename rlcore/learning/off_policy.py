@@ -16,8 +16,9 @@ from rlcore.acting.masks import ActionMask
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.learning.graph import LearningConfig, LearningGraph
+from rlcore.learning.named import placeholders
 from rlcore.learning.targets import Followers, TargetClock
-from rlcore.policy_graph import Actor, Progress
+from rlcore.policy_graph import Actor, Progress, Weights, check_weights
 from rlcore.returns import n_step, next_obs
 from rlcore.schedule import NonNegativeSchedule
 
@@ -163,7 +164,21 @@ class OffPolicyRules(LearningGraph):
         """``update_target()``, and those of how much is explored."""
         return {"update_target": self.update_target, **self._choice.utilities()}
 
-    # -- state
+    # -- weights, state
+
+    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
+        """With those of the targets."""
+        if names is None:
+            return {**super().get_weights(), **self._targets.arrays()}
+        followers = self._targets.shapes.keys()
+        own, chosen = super().get_weights(names - followers), sorted(names & followers)
+        return {**own, **self._targets.arrays(chosen)} if chosen else own
+
+    def set_weights(self, weights: Weights) -> None:
+        followers = placeholders(self._targets.shapes)
+        check_weights({**self._shapes, **followers}, weights)
+        self._load({name: array for name, array in weights.items() if name in self._shapes})
+        self._targets.write({name: array for name, array in weights.items() if name in followers})
 
     def get_state(self) -> dict[str, Any]:
         """Also ``updates`` that were made, the ``key`` of what is drawn for them, the targets' ``clock``, and what

@@ -8,17 +8,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.batch import ACTIONS, SampleBatch
+from rlcore.batch import ACTIONS
 from rlcore.columns import Array, Columns
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
 from rlcore.learning.off_policy import NEXT
 from rlcore.learning.targets import TARGET
-from rlcore.policy_graph import GraphConfig, Pinned
+from rlcore.policy_graph import GraphConfig
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, column
 from rlcore_tf.off_policy_actor_critic import TFOffPolicyActorCritic
-from rlcore_tf.selection import Samples
 from rlcore_tf.updates import Settings, Terms
 
 #: The scalar among the columns of a minibatch that says whether the policy moves: 1 or 0.
@@ -43,10 +42,6 @@ class DDPG(DDPGRules, TFOffPolicyActorCritic):
         self._value_own = self._traced(self._own_values_of, [specs])
 
     # -- learning
-
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body)
 
     def _settings(self, later: int = 0) -> Settings:
         return self._with_terms(super()._settings(later), self._coefficients_after(self._updates_made + later))

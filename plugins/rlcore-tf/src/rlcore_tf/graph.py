@@ -13,16 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import SampleBatch
-from rlcore.columns import Columns
-from rlcore.errors import UserError
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
-from rlcore.policy_graph import PIECE, ROW, ActOutput, ActRows, Pinned, State, Unit
+from rlcore.policy_graph import PIECE, ROW, Pinned, Unit
 from rlcore_tf.actions import Actions
 from rlcore_tf.backend import tf
 from rlcore_tf.base import TFGraph
 from rlcore_tf.columns import Minibatch, Specs, column
 from rlcore_tf.distributions import Evaluated
-from rlcore_tf.inference import Inference
+from rlcore_tf.inference import TFInference
 from rlcore_tf.model import Heads, Model
 from rlcore_tf.models import model_for
 from rlcore_tf.selection import PieceSelection, RowSelection, Samples, Selection
@@ -47,7 +45,7 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
         if self._model.heavy:
             self.updates_at_once = 1
         self._begin(self._model.shapes, self._make_selection(), constant=self._model.constant)
-        self._inference = Inference(self._model, self._actions, self._parameters, self._traced)
+        self._inference = TFInference(self._model, self._actions, self._parameters, self._traced)
         self._load(self._model.init(rng, own.initial_log_std))
 
     def _make_model(self, rng: np.random.Generator) -> Model:
@@ -74,38 +72,6 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
     def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
         """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
         return heads
-
-    # -- acting
-
-    def initial_state(self, n: int) -> State:
-        return self._model.initial_state(n)
-
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it.
-
-        ``NoLegalActionError`` where an action mask allows nothing.
-        """
-        return self._inference.act(obs, state, rows, explore, rng)
-
-    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        return self._inference.log_probs(batch)
-
-    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
-        """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
-        if not self.has_value:
-            raise UserError(f"{type(self).__name__} has no value network")
-        return self._inference.values(obs, state)
-
-    def with_values(self, batch: SampleBatch) -> SampleBatch:
-        return self._inference.with_values(batch)
 
     # -- learning
 

@@ -7,13 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.batch import SampleBatch
 from rlcore.learning.sac import LOG_ALPHA, SACConfig, SACRules
-from rlcore.policy_graph import Pinned
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, column
 from rlcore_tf.off_policy_actor_critic import TFOffPolicyActorCritic
-from rlcore_tf.selection import Samples
 from rlcore_tf.soft_losses import CategoricalLoss, GaussianLoss, SoftLoss
 from rlcore_tf.updates import Terms
 
@@ -36,10 +33,6 @@ class SAC(SACRules, TFOffPolicyActorCritic):
         self._loss: SoftLoss = GaussianLoss(self._networks) if self._size else CategoricalLoss(self._networks)
 
     # -- learning
-
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body, self._choice.mask)
 
     def totals(self, weights: Mapping[str, Any], inputs: Minibatch) -> Terms:
         fixed, dtype = self.config.temperature, self._arithmetic.dtype

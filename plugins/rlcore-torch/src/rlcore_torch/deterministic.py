@@ -10,15 +10,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.batch import ACTIONS, SampleBatch
+from rlcore.batch import ACTIONS
 from rlcore.columns import Array, Columns
 from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
 from rlcore.learning.off_policy import NEXT
 from rlcore.learning.targets import TARGET
-from rlcore.policy_graph import GraphConfig, Pinned
+from rlcore.policy_graph import GraphConfig
 from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.samples import Samples
 
 
 class DDPG(DDPGRules, OffPolicyActorCritic):
@@ -36,15 +35,11 @@ class DDPG(DDPGRules, OffPolicyActorCritic):
 
     # -- learning
 
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body)
-
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
-        networks, weights, dtype = self._networks, self._by_name(leaves), leaves[0].dtype
-        read = networks.body.read(inputs, dtype)
+        networks, weights = self._networks, self._by_name(leaves)
+        read = networks.body.read(inputs)
         with torch.no_grad():
-            after = networks.body.read(inputs, dtype, NEXT)
+            after = networks.body.read(inputs, NEXT)
             actions = networks.policy(inputs, TARGET, after).tanh()
             if NOISE in inputs:
                 actions = (actions + inputs[NOISE]).clamp(-1.0, 1.0)

@@ -7,12 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from torch import Tensor
 
-from rlcore.batch import SampleBatch
 from rlcore.learning.sac import LOG_ALPHA, SACConfig, SACRules
-from rlcore.policy_graph import Pinned
 from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.samples import Samples
 from rlcore_torch.soft_losses import CategoricalLoss, GaussianLoss, SoftLoss
 
 
@@ -32,10 +29,6 @@ class SAC(SACRules, OffPolicyActorCritic):
         self._loss: SoftLoss = GaussianLoss(self._networks) if self._size else CategoricalLoss(self._networks)
 
     # -- learning
-
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body, self._choice.mask)
 
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         weights = self._by_name(leaves)
