@@ -17,7 +17,7 @@ from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
 from rlcore.errors import EnvError
 from rlcore_batched.actions import checked_actions
 from rlcore_batched.envpool_reading import Reading
-from rlcore_batched.values import ValueCheck
+from rlcore_batched.values import ValueCheck, called
 
 #: Makes a pool with a seed for each copy.
 MakePool = Callable[[Sequence[int]], Any]
@@ -121,10 +121,7 @@ class EnvPoolEnv(BatchedEnv):
         return received
 
     def _recv(self) -> Any:
-        try:
-            return self._pool.recv()
-        except Exception as error:
-            raise EnvError(f"{self.name}: the pool raised {type(error).__name__}: {error}") from error
+        return called(self.name, "recv() of the pool", self._pool.recv)
 
     def _rows(self, received: Any) -> StepBatch:
         if not isinstance(received, tuple) or len(received) != 5:
@@ -134,9 +131,9 @@ class EnvPoolEnv(BatchedEnv):
         n, stepped = len(slots), self._running[slots]
         ages = np.where(stepped, self._t[slots] + 1, 0)
         obs = self._check.observations(self._reading.observations(seen, ages), n)
-        # What the pool says of a step that only resets is of no transition.
-        earned = np.where(stepped, given, 0.0) if np.shape(given) == (n,) else given
-        reward = self._check.rewards(earned, (n,), slots, ages)
+        reward = self._check.rewards(given, (n,), slots, ages)
+        # A step that only resets is no transition.
+        reward[~stepped] = 0.0
         terminated = self._check.flags(ended_for_good, n, "terminated") & stepped
         truncated = self._check.flags(cut, n, "truncated") & stepped
         over = terminated | truncated

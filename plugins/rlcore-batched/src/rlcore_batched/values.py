@@ -2,15 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns
-from rlcore.errors import BadValueError
+from rlcore.errors import BadValueError, EnvError, UserError
+
+Given = TypeVar("Given")
+
+
+def called(name: str, call: str, function: Callable[[], Given]) -> Given:
+    """What ``function`` of a simulator gives; what it raises as an ``EnvError`` that names the environment."""
+    try:
+        return function()
+    except UserError:
+        raise
+    except Exception as error:
+        raise EnvError(f"{name}: {call} raised {type(error).__name__}: {error}") from error
+
+
+def stepped(name: str, function: Callable[[], Any]) -> tuple[Any, Any, Any]:
+    """What ``step`` of a simulator gives: state, rewards, and who terminated."""
+    outcome = called(name, "step()", function)
+    if not isinstance(outcome, tuple) or len(outcome) != 3:
+        raise BadValueError(f"{name}: step() returned a {type(outcome).__name__}, not an Outcome of three parts")
+    state, rewards, terminated = outcome
+    return state, rewards, terminated
 
 
 class ValueCheck:
