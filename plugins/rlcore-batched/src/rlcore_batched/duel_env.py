@@ -9,10 +9,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.columns import leaf_spaces
 from rlcore.env import StepBatch
 from rlcore_batched.array_env import ArrayEnv, Phase
 from rlcore_batched.noise import Bits, episode_seeds
 from rlcore_batched.simulator import Outcome, State, put, take
+from rlcore_batched.values import ValueCheck, called, stepped
 
 PLAYERS = 2
 
@@ -46,9 +48,11 @@ class DuelEnv(ArrayEnv):
         self._simulator = simulator
         self._agent_id = np.tile(np.arange(PLAYERS), num_slots)
         self._state: State = {}
+        self._check_values = ValueCheck(name, leaf_spaces(spaces[0]))
 
     def _open(self) -> None:
-        self._state = self._simulator.start(episode_seeds(self._seed, np.arange(self.num_slots), self._episode))
+        seeds = episode_seeds(self._seed, np.arange(self.num_slots), self._episode)
+        self._state = called(self.name, "start()", lambda: self._simulator.start(seeds))
 
     def _shown(self) -> StepBatch:
         nobody = np.zeros(self.num_slots, np.bool_)
@@ -57,9 +61,12 @@ class DuelEnv(ArrayEnv):
         return self._step(obs, rewards, nobody, nobody, obs[:0], self._t == 0)
 
     def _advance(self, actions: NDArray[Any]) -> StepBatch:
-        pairs = actions.reshape(self.num_slots, PLAYERS, *actions.shape[1:])
-        self._state, rewards, terminated = self._simulator.step(self._state, pairs)
+        n, state, check = self.num_slots, self._state, self._check_values
+        pairs = actions.reshape(n, PLAYERS, *actions.shape[1:])
+        self._state, earned, ended_for_good = stepped(self.name, lambda: self._simulator.step(state, pairs))
         self._t += 1
+        rewards = check.rewards(earned, (n, PLAYERS), np.arange(n), self._t)
+        terminated = check.flags(ended_for_good, n, "terminated")
         limit = self._simulator.time_limit
         truncated = np.zeros(self.num_slots, np.bool_) if limit is None else self._t >= limit
         ended = terminated | truncated
@@ -71,18 +78,23 @@ class DuelEnv(ArrayEnv):
             final = obs[over]
             self._begin(index)
             obs[over] = self._views(take(self._state, index))
-        return self._step(obs, np.asarray(rewards, np.float32), terminated, truncated, final, ended)
+        return self._step(obs, rewards, terminated, truncated, final, ended)
 
     def _begin(self, index: NDArray[np.int64]) -> None:
         self._episode[index] += 1
         self._t[index] = 0
-        put(self._state, index, self._simulator.start(episode_seeds(self._seed, index, self._episode[index])))
+        seeds = episode_seeds(self._seed, index, self._episode[index])
+        put(self._state, index, called(self.name, "start()", lambda: self._simulator.start(seeds)))
 
     def _views(self, state: State) -> NDArray[Any]:
         """``[2 n, ...]``, slot by slot."""
         n = len(next(iter(state.values())))
-        views = [self._simulator.view(state, np.full(n, player)) for player in range(PLAYERS)]
+        views = [self._view(state, np.full(n, player)) for player in range(PLAYERS)]
         return np.stack(views, axis=1).reshape(n * PLAYERS, *views[0].shape[1:])
+
+    def _view(self, state: State, players: NDArray[np.int64]) -> NDArray[Any]:
+        seen = called(self.name, "view()", lambda: self._simulator.view(state, players))
+        return np.asarray(self._check_values.observations(seen, len(players)))
 
     def _step(
         self,

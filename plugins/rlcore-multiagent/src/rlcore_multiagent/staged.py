@@ -18,7 +18,7 @@ from rlcore_multiagent.groups import check_spaces, grouped
 from rlcore_multiagent.played import Played, by_turn
 from rlcore_multiagent.rows import RowMaker, Rows
 from rlcore_multiagent.stage import Build, Stage, Turn
-from rlcore_multiagent.values import Misfit, action_rows
+from rlcore_multiagent.values import Misfit, action_rows, reward_number
 
 #: Moves in which nobody is asked that may follow each other.
 SILENT_MOVES = 100_000
@@ -135,7 +135,7 @@ class StagedEnv(BatchedEnv):
         for seat, reward in turn.rewards.items():
             key = base + sitting[seat]
             if met[key]:
-                owed[key] += float(reward)
+                owed[key] += self._earned(slot, sitting[seat], reward)
         for seat, ending in turn.ended.items():
             key = base + sitting[seat]
             if met[key]:
@@ -149,6 +149,12 @@ class StagedEnv(BatchedEnv):
             raise BadValueError(f"{self._where(slot)}: the game is over, but {', '.join(left)} did not end")
         self._open(slot, rows)
         return True
+
+    def _earned(self, slot: int, agent: int, reward: Any) -> float:
+        number = reward_number(reward)
+        if number is None:
+            raise BadValueError(f"{self._where(slot)}, agent '{self._ids[agent]}': the reward is {reward!r}")
+        return number
 
     def _ask(self, slot: int, turn: Turn, rows: dict[str, Rows]) -> bool:
         base, sitting, met = slot * len(self._ids), self._sitting[slot], self._met
