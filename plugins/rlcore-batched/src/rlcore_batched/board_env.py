@@ -22,8 +22,9 @@ class BoardEnv(ArrayEnv):
     """Agents 0 and 1 of one group. Whoever is to move has a row; agent 0 begins, or whoever sits there where seats are
     shuffled.
 
-    The poll in which a game ends has two rows of its slot: that of the agent whose observation opens the next game, and,
-    after the rows of all slots, that of the other one, who has to wait. Both terminate, with 1 and -1 or both with 0.
+    The poll in which a game ends has two rows of its slot: that of the agent whose observation opens the next game,
+    and, after the rows of all slots, that of the other one, who has to wait. Both terminate, with 1 and -1 or both with
+    0.
     """
 
     def __init__(self, game: BitBoardGame, num_slots: int, name: str) -> None:
