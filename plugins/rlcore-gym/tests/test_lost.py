@@ -14,11 +14,11 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from rlcore import restarts
 from rlcore.env import DEFAULT_GROUP
 from rlcore.envs import build_env
 from rlcore.errors import EnvError
 from rlcore.testing.environments import CountEnv
-from rlcore_gym import restarts
 
 KINDS = ("sync", "thread", "process")
 
