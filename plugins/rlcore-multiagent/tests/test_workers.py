@@ -89,3 +89,15 @@ def test_games_that_a_killed_evaluator_did_not_finish_are_in_no_table() -> None:
         episodes = row["episodes"]
         assert episodes == 6 * 2 * 2 * 2 and 0 < games <= episodes
         assert sum(record.wins + record.draws + record.losses for record in optimizer.records) <= games
+
+
+@pytest.mark.parametrize("runtime", ["sim", "ray"])
+@pytest.mark.parametrize("settings", RUNS.values(), ids=RUNS)
+def test_the_same_seed_gives_the_same_weights_wherever_evaluators_are(settings: dict[str, Any], runtime: str) -> None:
+    found = []
+    for where in ("inline", runtime):
+        with Trainer({**config(settings), "runtime": where}) as trainer:
+            for _ in range(3):
+                trainer.step()
+            found.append(trainer.weights_sha256())
+    assert found[0] == found[1]
