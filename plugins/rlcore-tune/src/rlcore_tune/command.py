@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -55,11 +57,19 @@ def tune(given: Path, settings: tuple[str, ...], seed: int | None, out: Path | N
 def _read(path: Path, settings: tuple[str, ...], seed: int | None) -> SearchConfig:
     if path.is_dir():
         raise UserError(f"there is no search in {path}, and no YAML file is named")
-    given = read_config(path)
-    merge(given, nested(parse_settings(settings, "--set")))
+    given, changes = read_config(path), nested(parse_settings(settings, "--set"))
+    if _scheduler_name(changes) not in (None, _scheduler_name(given)):
+        # What was set for another scheduler is none of this one's.
+        given.pop("scheduler", None)
+    merge(given, changes)
     if seed is not None:
         given["seed"] = seed
     return parse_search(given)
+
+
+def _scheduler_name(settings: Mapping[str, Any]) -> Any:
+    scheduler = settings.get("scheduler")
+    return scheduler.get("name") if isinstance(scheduler, Mapping) else scheduler
 
 
 def run_to_the_end(search: object, folder: Path) -> None:

@@ -136,6 +136,8 @@ class Search:
                 scheduler=make_scheduler(search, log.trials),
                 # Of several, so that one is there for as long as another trial may want it.
                 checkpoint_config=tune.CheckpointConfig(checkpoint_frequency=1, num_to_keep=4),
+                # Trials that pause after every report close theirs, so that others may have it.
+                reuse_actors=plan.hands_over,
                 callbacks=[_Watch(log, said, search.metric)],
                 raise_on_failed_trial=False,
                 verbose=0,

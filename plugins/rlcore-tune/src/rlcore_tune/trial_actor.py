@@ -50,11 +50,20 @@ class TrialActor(Trainable):  # type: ignore[misc]  # without a static type
         """``config`` are the settings of the trial, ``{dotted key: value}``."""
         adopt(plan.program)
         self._plan = plan
-        self._settings: Mapping[str, Any] = config
-        self._index = int(self.trial_id)
-        self._spec = plan.specs[self._index]
-        self._folder = Path(plan.folders[self._index])
         self._trainer: Trainer | None = None
+        self._become(config)
+
+    def reset_config(self, new_config: dict[str, Any]) -> bool:
+        """Becomes the actor of another trial, or of the same with other settings: starting a process takes seconds."""
+        self._close()
+        self._become(new_config)
+        return True
+
+    def _become(self, settings: Mapping[str, Any]) -> None:
+        self._settings = settings
+        self._index = int(self.trial_id)
+        self._spec = self._plan.specs[self._index]
+        self._folder = Path(self._plan.folders[self._index])
         self._value: float | None = None
         #: The trial that it has taken over from since the last report, and after how many environment steps.
         self._copied: tuple[int, int] | None = None
@@ -145,6 +154,8 @@ class TrialActor(Trainable):  # type: ignore[misc]  # without a static type
         latest = RunFolder.open(self._folder).checkpoints().latest()
         if self._plan.hands_over and latest is not None:
             shutil.copytree(latest, Path(checkpoint_dir) / CHECKPOINT)
+            # The trial will mostly go on in another actor, and this one be another's: its folder has one writer.
+            self._close()
 
     def load_checkpoint(self, checkpoint: Any) -> None:
         """Goes on from its own state, or takes over that of another trial, with the settings that Tune gave it."""
