@@ -156,8 +156,8 @@ class Trainer:
     def remote(cls, config: Mapping[str, Any] | RunConfig | Resolved, **same: Any) -> Any:
         """The same thing as a Ray actor: its handle, whose methods are called as ``handle.step.remote()``.
 
-        Takes the arguments of the class, and can have evaluators of its own (``runtime: ray``), which end with it. Paths
-        are those of the machine that it runs on. Where this process is not connected to Ray, a Ray of its own is
+        Takes the arguments of the class, and can have evaluators of its own (``runtime: ray``), which end with it.
+        Paths are those of the machine that it runs on. Where this process is not connected to Ray, a Ray of its own is
         started until it ends.
         """
         from rlcore.runtime.ray.remote import remote_object

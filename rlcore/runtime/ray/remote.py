@@ -15,7 +15,7 @@ from rlcore.runtime.ray import session
 from rlcore.runtime.sending import adopt, packed, program
 
 
-def remote_object(kind: type[Any], positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
+def remote_object(kind: Any, positional: Sequence[Any], named: Mapping[str, Any]) -> Any:
     """The handle of an actor whose methods are those of ``kind``, made with these arguments in its own process.
 
     It is placed where a CPU is free and holds none afterwards, as Ray's actors do unless told otherwise. A process
@@ -29,7 +29,7 @@ def remote_object(kind: type[Any], positional: Sequence[Any], named: Mapping[str
 
 
 @functools.cache
-def _actor_class(kind: type[Any]) -> Any:
+def _actor_class(kind: Any) -> Any:
     def build(self: Any, known: bytes, arguments: bytes) -> None:
         adopt(known)
         positional, named = cloudpickle.loads(arguments)

@@ -1,4 +1,4 @@
-"""SearchConfig: everything that a search is told, as in a YAML file. Not the config of a run, of which it makes many."""
+"""SearchConfig: everything that a search is told, as in a YAML file. Not the config of a run: it makes many of those."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 from rlcore.config import Count, Positive, Section, check_layer
 from rlcore.config_text import nested, parse_yaml, read_config
 from rlcore.errors import ConfigError
+from rlcore.lookup_errors import did_you_mean
+from rlcore.progress import ROW_KEYS
 from rlcore.runtime_choice import with_runtime_spelt_out
 from rlcore.validation import plain_numbers, shown, validate
 from rlcore_tune.schedulers import ASHA, PBT, HyperBand, NoScheduler, Scheduler, parse_scheduler
@@ -67,6 +69,14 @@ class SearchConfig(Section):
             if not isinstance(key, str) or key.split(".")[0] in (*OWN, "stop"):
                 raise ConfigError(f"space.{key}: no setting that a search can draw")
         return {key: parse_distribution(one, f"space.{key}") for key, one in value.items()}
+
+    @field_validator("metric")
+    @classmethod
+    def _row_key(cls, value: str) -> str:
+        # Statistics of policies show only in the rows; what is close to a key that all rows have was meant to be it.
+        if value not in ROW_KEYS and (meant := did_you_mean(value, ROW_KEYS, before=", ")):
+            raise ValueError(f"unknown row key{meant}")
+        return value
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ def draw_schedule(result: SearchResult) -> Figure:
     """Below the metric, each setting that is a number over the environment steps; rings are where a trial took over."""
     keys = [key for key in result.search.space if all(_is_number(record.settings[key]) for record in result.trials)]
     figure = _figure(8, 3 + 2.2 * len(keys))
-    rows: Sequence[Axes] = figure.subplots(1 + len(keys), 1, sharex=True, squeeze=False)[:, 0]
+    rows: list[Axes] = list(figure.subplots(1 + len(keys), 1, sharex=True, squeeze=False)[:, 0])
     for record in result.trials:
         _draw_values(rows[0], record)
         for axes, key in zip(rows[1:], keys, strict=True):
@@ -63,7 +62,7 @@ def draw_schedule(result: SearchResult) -> Figure:
 
 
 def setting_steps(record: TrialRecord, key: str) -> tuple[list[int], list[Any]]:
-    """The setting ``key`` over the environment steps, as the corners of a staircase: steps, and values from there on."""
+    """The setting ``key`` over the environment steps as the corners of a staircase: steps, and values from there on."""
     steps, values = [0], [record.reports[0].settings[key]] if record.reports else [record.settings[key]]
     for report in record.reports:
         if report.settings[key] != values[-1]:

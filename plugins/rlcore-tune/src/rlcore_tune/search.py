@@ -169,7 +169,7 @@ class Search:
             record.settings = settings
 
 
-class _Watch(tune.Callback):  # type: ignore[misc]  # without a static type
+class _Watch(tune.Callback):
     """Writes down what Tune tells of the trials."""
 
     def __init__(self, log: TrialLog, said: Callable[[str], None], metric: str) -> None:

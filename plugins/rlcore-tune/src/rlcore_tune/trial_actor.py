@@ -39,14 +39,14 @@ class TrialPlan:
     hands_over: bool
 
 
-class TrialActor(Trainable):  # type: ignore[misc]  # without a static type
+class TrialActor(Trainable):
     """A trial in a process of its own: each step of Tune's trains to the next report.
 
     It goes on from the last checkpoint in its run folder where there is one, so that it may be paused, lost or begun
     anew in a later session of the search. Where Tune restores it from another trial's state, it takes that over.
     """
 
-    def setup(self, config: dict[str, Any], plan: TrialPlan) -> None:
+    def setup(self, config: dict[str, Any], plan: TrialPlan) -> None:  # type: ignore[override]  # Tune hands it over
         """``config`` are the settings of the trial, ``{dotted key: value}``."""
         adopt(plan.program)
         self._plan = plan

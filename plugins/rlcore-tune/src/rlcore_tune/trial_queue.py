@@ -26,7 +26,7 @@ class Queued:
     bundles: Sequence[Mapping[str, float]]
 
 
-class TrialQueue(SearchAlgorithm):  # type: ignore[misc]  # without a static type
+class TrialQueue(SearchAlgorithm):
     """Gives the trials in their order; what they are was drawn before."""
 
     def __init__(self, trials: Sequence[Queued], max_losses: int) -> None:
@@ -43,7 +43,7 @@ class TrialQueue(SearchAlgorithm):  # type: ignore[misc]  # without a static typ
 
     def next_trial(self) -> Trial | None:
         if not self._left:
-            self.set_finished()
+            self.set_finished()  # type: ignore[no-untyped-call]
             return None
         queued, experiment = self._left.pop(0), self._experiment
         return Trial(

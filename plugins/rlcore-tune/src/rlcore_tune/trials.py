@@ -86,13 +86,13 @@ def trial_specs(search: SearchConfig, trials: list[dict[str, Any]]) -> list[Tria
     common, specs = common_settings(search), []
     for index, settings in enumerate(trials):
         spec = TrialSpec(index, common, search.seed, search.scheduler.last_env_steps, names=tuple(search.space))
-        spec = _with_shared_cpus(spec, spec.run(settings) if index else _first(spec, settings), search)
+        spec = _with_shared_cpus(spec, _checked(spec, settings), search)
         specs.append(spec)
     return specs
 
 
-def _first(spec: TrialSpec, settings: Mapping[str, Any]) -> Resolved:
-    """The run of the first trial, with errors that say whose key is wrong."""
+def _checked(spec: TrialSpec, settings: Mapping[str, Any]) -> Resolved:
+    """The run of a trial, with errors that say where in the search the key stands that is wrong."""
     try:
         return spec.run(settings)
     except ConfigError as error:

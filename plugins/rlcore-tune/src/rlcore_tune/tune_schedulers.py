@@ -59,9 +59,9 @@ class _StandIn:
         self.trial_id = trial_id(index)
 
 
-def _asha(settings: ASHA, mode: str, trials: Iterable[TrialRecord]) -> AsyncHyperBandScheduler:
+def _asha(settings: ASHA, mode: str, trials: Iterable[TrialRecord]) -> TrialScheduler:
     every = settings.min_env_steps
-    scheduler = AsyncHyperBandScheduler(
+    scheduler: Any = AsyncHyperBandScheduler(
         time_attr=TIME,
         metric=VALUE,
         mode=mode,
@@ -76,13 +76,14 @@ def _asha(settings: ASHA, mode: str, trials: Iterable[TrialRecord]) -> AsyncHype
         for report in record.reports:
             if report.value is not None:
                 scheduler.on_trial_result(None, stand_in, {TIME: report.env_steps // every, VALUE: report.value})
-    return scheduler
+    made: TrialScheduler = scheduler
+    return made
 
 
 # -- HyperBand
 
 
-class OrderedHyperBand(HyperBandScheduler):  # type: ignore[misc]  # without a static type
+class OrderedHyperBand(HyperBandScheduler):
     """HyperBand in which the number of a trial decides its bracket, so that it is the same in every session."""
 
     def __init__(self, settings: HyperBand, mode: str, trials: int) -> None:
@@ -94,9 +95,10 @@ class OrderedHyperBand(HyperBandScheduler):  # type: ignore[misc]  # without a s
             reduction_factor=settings.reduction_factor,
         )
         stand_ins = [_StandIn(index) for index in range(trials)]
+        add: Any = super().on_trial_add
         for stand_in in stand_ins:
-            super().on_trial_add(None, stand_in)
-        self._places = {stand_in.trial_id: self._trial_info.pop(stand_in) for stand_in in stand_ins}
+            add(None, stand_in)
+        self._places: dict[str, Any] = {one.trial_id: self._trial_info.pop(one) for one in stand_ins}
         for stand_in in stand_ins:
             bracket, _ = self._places[stand_in.trial_id]
             bracket.cleanup_trial(stand_in)
@@ -112,7 +114,7 @@ class OrderedHyperBand(HyperBandScheduler):  # type: ignore[misc]  # without a s
 # -- population based training
 
 
-class Population(PopulationBasedTraining):  # type: ignore[misc]  # without a static type
+class Population(PopulationBasedTraining):
     """Population based training in rounds: all trials train for as long, then the worst take over from the best.
 
     Which ones and with which settings follows from the seed of the search and the scores, and not from timing.
@@ -134,7 +136,7 @@ class Population(PopulationBasedTraining):  # type: ignore[misc]  # without a st
         )
         #: Rounds that an earlier session has seen: whoever was behind catches up before there is another one.
         self._rounds = rounds
-        self._next_perturbation_sync = max(rounds + 1, self._next_perturbation_sync)
+        self._next_perturbation_sync: float = max(rounds + 1, self._next_perturbation_sync)
 
     def _explorer(self, space: Mapping[str, Distribution]) -> Callable[[dict[str, Any]], dict[str, Any]]:
         def near(config: dict[str, Any]) -> dict[str, Any]:
@@ -168,7 +170,7 @@ class Population(PopulationBasedTraining):  # type: ignore[misc]  # without a st
         waiting = any(trial.status == Trial.PAUSED for trial in trials)
         if chosen is None and waiting and all(trial.status == Trial.PAUSED or trial.is_finished() for trial in trials):
             # The one that the others were waiting for is over: they go on without a round.
-            self._next_perturbation_sync += self._perturbation_interval
+            self._next_perturbation_sync += 1
             chosen = super().choose_trial_to_run(tune_controller)
         return chosen
 
