@@ -63,7 +63,7 @@ class Kind:
         base = import_object(self.base)
         if self.objects:
             if not isinstance(part, base):
-                raise InvalidPluginError(f"{what} is {_describe(part)}, not a {base.__module__}.{base.__name__}")
+                raise InvalidPluginError(f"{what} is {_describe(part)}, not a {self.base.replace(':', '.')}")
             return
         if inspect.isclass(part) and issubclass(part, base):
             missing = ", ".join(sorted(getattr(part, "__abstractmethods__", ())))

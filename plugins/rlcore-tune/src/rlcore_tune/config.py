@@ -1,4 +1,4 @@
-"""SearchConfig: everything that a search is told, as in a YAML file. Not the config of a run: it makes many of those."""
+"""SearchConfig: everything that a search is told, as in a YAML file. Not the config of a run: it makes many."""
 
 from __future__ import annotations
 

@@ -136,7 +136,7 @@ class Population(PopulationBasedTraining):
         )
         #: Rounds that an earlier session has seen: whoever was behind catches up before there is another one.
         self._rounds = rounds
-        self._next_perturbation_sync: float = max(rounds + 1, self._next_perturbation_sync)
+        self._next_perturbation_sync = max(rounds + 1, self._next_perturbation_sync)
 
     def _explorer(self, space: Mapping[str, Distribution]) -> Callable[[dict[str, Any]], dict[str, Any]]:
         def near(config: dict[str, Any]) -> dict[str, Any]:
@@ -154,7 +154,7 @@ class Population(PopulationBasedTraining):
         for other in tune_controller.get_trials():
             if other.is_finished():
                 # Nobody waits for one that is over, or has failed.
-                self._trial_state[other].last_train_time = self._next_perturbation_sync
+                self._trial_state[other].last_train_time = int(self._next_perturbation_sync)
         # Tune chooses whom to copy with the generator of the module, which is anybody's.
         before = random.getstate()
         random.seed(int(stream(self._seed, Purpose.COPY, self._copies_before).generate_state(1)[0]))
