@@ -244,7 +244,8 @@ def test_what_is_wrong_is_said_before_anything_is_written(tune: Tune, tmp_path: 
     assert error(tune("empty")) == "there is no search in empty, and no YAML file is named"
     (tmp_path / "full").mkdir()
     (tmp_path / "full/file").touch()
-    assert error(tune(tune.write(), "--out", "full")) == "full exists and is not empty: choose another folder with --out"
+    full = error(tune(tune.write(), "--out", "full"))
+    assert full == "full exists and is not empty: choose another folder with --out"
     assert not (tmp_path / "searches").exists()
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlcore_tune.records import Report, Status, TrialRecord
+from rlcore_tune.records import Report, Status, Stretch, TrialRecord, ancestry
 from rlcore_tune.report import last_part
 from rlcore_tune.search import SearchResult
 from rlcore_tune.spaces import LogUniform
@@ -42,7 +43,10 @@ def draw_trials(result: SearchResult) -> Figure:
 
 
 def draw_schedule(result: SearchResult) -> Figure:
-    """Below the metric, each setting that is a number over the environment steps; rings are where a trial took over."""
+    """Below the metric, each setting that is a number over the environment steps; rings are where a trial took over.
+
+    A broad line is the schedule that led to the best trial, from trial to trial.
+    """
     keys = [key for key in result.search.space if all(_is_number(record.settings[key]) for record in result.trials)]
     figure = _figure(8, 3 + 2.2 * len(keys))
     rows: list[Axes] = list(figure.subplots(1 + len(keys), 1, sharex=True, squeeze=False)[:, 0])
@@ -50,6 +54,11 @@ def draw_schedule(result: SearchResult) -> Figure:
         _draw_values(rows[0], record)
         for axes, key in zip(rows[1:], keys, strict=True):
             _draw_setting(axes, record, key)
+    best = result.best()
+    for number, (axes, key) in enumerate(zip(rows[1:], keys, strict=True)):
+        if best is not None:
+            label = None if number else f"what led to trial {best.index}"
+            _draw_found(axes, ancestry(result.trials, best), key, label)
     rows[0].set_ylabel(result.search.metric)
     for axes, key in zip(rows[1:], keys, strict=True):
         axes.set_ylabel(last_part(key))
@@ -98,6 +107,13 @@ def _draw_setting(axes: Axes, record: TrialRecord, key: str) -> None:
     axes.step(steps, values, where="post", color=_color(record), linewidth=1.4)
     for report in record.copies():
         axes.plot(_since(report, record), report.settings[key], color=_color(record), marker="o", fillstyle="none")
+
+
+def _draw_found(axes: Axes, stretches: Sequence[Stretch], key: str, label: str | None) -> None:
+    """The schedule that led to the best trial, beneath the others."""
+    steps = [stretches[0].start, *(stretch.end for stretch in stretches)]
+    values = [stretch.settings[key] for stretch in stretches]
+    axes.step(steps, [*values, values[-1]], where="post", color="black", alpha=0.25, linewidth=6, label=label, zorder=0)
 
 
 def _figure(width: float, height: float) -> Figure:

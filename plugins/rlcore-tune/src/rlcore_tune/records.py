@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -80,6 +80,33 @@ class TrialRecord:
         self.reports.append(report)
         self.settings = report.settings
         self.status = Status.UNFINISHED
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Environment steps that a policy was trained for in one trial, with the same settings."""
+
+    trial: int
+    start: int
+    end: int
+    settings: Mapping[str, Any]
+
+
+def ancestry(trials: Sequence[TrialRecord], last: TrialRecord) -> list[Stretch]:
+    """The stretches that led to where ``last`` is, through the trials that were taken over from, the earliest first.
+
+    Their settings one after the other are the schedule that population based training has found.
+    """
+    stretches: list[Stretch] = []
+    record, end = last, last.env_steps
+    while True:
+        copies = [report for report in record.copies() if (report.copied_at or 0) < end]
+        start = copies[-1].copied_at or 0 if copies else 0
+        within = [report.settings for report in record.reports if start < report.env_steps <= end]
+        stretches.append(Stretch(record.index, start, end, within[-1] if within else record.settings))
+        if not copies or copies[-1].copied_from is None:
+            return stretches[::-1]
+        record, end = trials[copies[-1].copied_from], start
 
 
 class TrialLog:

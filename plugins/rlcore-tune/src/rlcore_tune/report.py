@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from rlcore_tune.records import TrialRecord
+from rlcore_tune.records import TrialRecord, ancestry
 from rlcore_tune.search import SearchResult, shown_value
 
 
@@ -77,4 +77,11 @@ def summary(result: SearchResult, folder: str) -> Mapping[str, Any]:
         "best_trial": best.index if best else None,
         "best_value": best.value if best else None,
         "best_settings": dict(best.settings) if best else None,
+        # From which step on which settings, where it took over from others.
+        "best_schedule": _schedule(result, best) if best and best.copies() else None,
     }
+
+
+def _schedule(result: SearchResult, best: TrialRecord) -> list[dict[str, Any]]:
+    stretches = ancestry(result.trials, best)
+    return [{"env_steps": each.start, "trial": each.trial, "settings": dict(each.settings)} for each in stretches]
