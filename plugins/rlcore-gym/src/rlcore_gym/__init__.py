@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore_gym.atari import AtariSettings
@@ -36,9 +37,4 @@ _MODULES = {
     "forget_frames": "frame_stack",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Imported on use: a worker process needs little of it."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'rlcore_gym' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"rlcore_gym.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazily(__name__, _MODULES)
