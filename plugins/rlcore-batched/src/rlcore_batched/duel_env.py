@@ -9,11 +9,13 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.columns import leaf_spaces
 from rlcore.env import StepBatch
 from rlcore_batched.array_env import ArrayEnv, Phase
 from rlcore_batched.noise import Bits, episode_seeds
 from rlcore_batched.seats import PLAYERS, GameSettings, Seats
 from rlcore_batched.simulator import Outcome, State, put, take
+from rlcore_batched.values import ValueCheck, called, stepped
 
 
 class Duel(Protocol):
@@ -47,12 +49,13 @@ class DuelEnv(ArrayEnv):
         self._seats = Seats(num_slots, simulator.settings)
         self._agent_id = np.tile(np.arange(PLAYERS), num_slots)
         self._state: State = {}
+        self._check_values = ValueCheck(name, leaf_spaces(spaces[0]))
 
     def _open(self) -> None:
         every = np.arange(self.num_slots)
         seeds = episode_seeds(self._seed, every, self._episode)
         self._seats.deal(every, seeds)
-        self._state = self._simulator.start(seeds)
+        self._state = called(self.name, "start()", lambda: self._simulator.start(seeds))
 
     def _shown(self) -> StepBatch:
         nobody = np.zeros(self.num_slots, np.bool_)
@@ -61,10 +64,12 @@ class DuelEnv(ArrayEnv):
         return self._step(obs, rewards, nobody, nobody, obs[:0], self._t == 0)
 
     def _advance(self, actions: NDArray[Any]) -> StepBatch:
-        pairs = actions.reshape(self.num_slots, PLAYERS, *actions.shape[1:])
-        self._state, paid, terminated = self._simulator.step(self._state, self._seats.exchanged(pairs))
-        rewards = self._seats.exchanged(np.asarray(paid, np.float32))
+        n, state, check = self.num_slots, self._state, self._check_values
+        pairs = self._seats.exchanged(actions.reshape(n, PLAYERS, *actions.shape[1:]))
+        self._state, paid, ended_for_good = stepped(self.name, lambda: self._simulator.step(state, pairs))
         self._t += 1
+        rewards = self._seats.exchanged(check.rewards(paid, (n, PLAYERS), np.arange(n), self._t))
+        terminated = check.flags(ended_for_good, n, "terminated")
         limit = self._simulator.time_limit
         truncated = np.zeros(self.num_slots, np.bool_) if limit is None else self._t >= limit
         ended = terminated | truncated
@@ -83,12 +88,16 @@ class DuelEnv(ArrayEnv):
         self._t[index] = 0
         seeds = episode_seeds(self._seed, index, self._episode[index])
         self._seats.deal(index, seeds)
-        put(self._state, index, self._simulator.start(seeds))
+        put(self._state, index, called(self.name, "start()", lambda: self._simulator.start(seeds)))
 
     def _views(self, state: State, seats: NDArray[np.int64]) -> NDArray[Any]:
         """``[2 n, ...]``, slot by slot, of agents who sit in ``seats [n, 2]``."""
-        views = [self._simulator.view(state, seats[:, agent]) for agent in range(PLAYERS)]
+        views = [self._view(state, seats[:, agent]) for agent in range(PLAYERS)]
         return np.stack(views, axis=1).reshape(len(seats) * PLAYERS, *views[0].shape[1:])
+
+    def _view(self, state: State, players: NDArray[np.int64]) -> NDArray[Any]:
+        seen = called(self.name, "view()", lambda: self._simulator.view(state, players))
+        return np.asarray(self._check_values.observations(seen, len(players)))
 
     def _step(
         self,

@@ -20,7 +20,7 @@ from rlcore_multiagent.played import Played, by_turn
 from rlcore_multiagent.rows import RowMaker, Rows
 from rlcore_multiagent.seating import Seating
 from rlcore_multiagent.stage import Build, Turn
-from rlcore_multiagent.values import Misfit, action_rows
+from rlcore_multiagent.values import Misfit, action_rows, reward_number
 
 #: More episodes than a slot ever begins, until it is lost with its process and goes on with others.
 EPISODES = 1 << 40
@@ -177,7 +177,7 @@ class StagedEnv(BatchedEnv):
         for seat, reward in turn.rewards.items():
             key = base + sitting[seat]
             if met[key]:
-                owed[key] += float(reward)
+                owed[key] += self._earned(slot, sitting[seat], reward)
         for seat, ending in turn.ended.items():
             key = base + sitting[seat]
             if met[key]:
@@ -192,6 +192,12 @@ class StagedEnv(BatchedEnv):
         self._copies.ended(slot)
         self._open(slot, rows)
         return True
+
+    def _earned(self, slot: int, agent: int, reward: Any) -> float:
+        number = reward_number(reward)
+        if number is None:
+            raise BadValueError(f"{self._where(slot)}, agent '{self._ids[agent]}': the reward is {reward!r}")
+        return number
 
     def _ask(self, slot: int, turn: Turn, rows: dict[str, Rows]) -> bool:
         base, sitting, met = slot * len(self._ids), self._seating.sitting[slot], self._met
