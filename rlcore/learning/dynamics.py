@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import PositiveFloat
+from pydantic import Field, PositiveFloat
 
 from rlcore.batch import ACTIONS, REWARDS, STEPS, TERMINATED, WEIGHTS, SampleBatch
 from rlcore.columns import Columns
@@ -32,13 +32,15 @@ class DynamicsConfig(PlanningConfig, LearningConfig):
     """Learning the ensemble.
 
     Every member learns from every row; they differ in where they began (Lakshminarayanan et al. 2017).
-    ``bounds_coeff`` draws the bounds of log variances together (Chua et al. 2018, appendix A.1). At each update the
+    Likelihoods of what a member is unsure of count with the variance to the power of ``beta``, so that it goes on to
+    learn it (Seitzer et al. 2022); 0 is the likelihood itself. ``bounds_coeff`` draws the bounds of log variances together (Chua et al. 2018, appendix A.1). At each update the
     running means and variances that inputs and targets are scaled by go ``scale_rate`` of the way to the minibatch's.
     """
 
-    learning_rate: NonNegativeSchedule = 1e-3
+    learning_rate: NonNegativeSchedule = 3e-3
     max_grad_norm: PositiveFloat | None = None
     adam_epsilon: PositiveFloat = 1e-8
+    beta: float = Field(0.5, ge=0.0, le=1.0)
     bounds_coeff: NonNegativeSchedule = 0.01
     scale_rate: NonNegativeSchedule = 0.02
 
@@ -47,7 +49,7 @@ class DynamicsRules(LearningGraph):
     """Terms: ``dynamics_loss end_loss bounds_loss prediction_error``.
 
     The first is the negative log-likelihood of the scaled changes of observations and of the rewards under a member's
-    Gaussians, without its constant; the second that of ``terminated``. ``prediction_error`` is the mean square of what
+    Gaussians, without its constant and weighted (``beta``); the second that of ``terminated``. ``prediction_error`` is the mean square of what
     the means are off by, in deviations of the targets. The temporal difference of a row, by which it may be replayed, is
     the root of its own.
     """
@@ -171,8 +173,12 @@ class DynamicsRules(LearningGraph):
         self._planner.on_progress(progress)
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``noise()``, ``set_noise(number or array by slot, or None)`` and ``set_dynamics(weights)``."""
-        return {**self._planner.utilities(), "set_dynamics": self.set_weights}
+        """``noise()``, ``set_noise(number or array by slot, or None)``, ``set_dynamics(weights)`` and
+        ``sampled_model()``."""
+        return {**self._planner.utilities(), "set_dynamics": self.set_weights, "sampled_model": self._sampled_model}
+
+    def _sampled_model(self) -> BatchedModel:
+        return self._up_to_date().sampled_model()
 
     def get_state(self) -> dict[str, Any]:
         """Also ``noise``."""

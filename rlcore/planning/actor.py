@@ -180,8 +180,14 @@ class PlanningActor(WeightedActor):
         self._noise.advance(progress.env_steps)
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``noise()``, as it stands, ``set_noise(number or array by slot, or None)``, and ``set_dynamics(weights)``."""
-        return {"noise": self._noise_now, "set_noise": self._set_noise, "set_dynamics": self.set_weights}
+        """``noise()``, as it stands, ``set_noise(number or array by slot, or None)``, ``set_dynamics(weights)``, and
+        ``sampled_model()``, a :class:`rlcore.model.BatchedModel` for rollouts."""
+        return {
+            "noise": self._noise_now,
+            "set_noise": self._set_noise,
+            "set_dynamics": self.set_weights,
+            "sampled_model": self.sampled_model,
+        }
 
     def _noise_now(self) -> float | NDArray[np.float64]:
         now = self._noise.now()

@@ -98,7 +98,7 @@ class EnsembleArchitecture:
         if not observed:
             raise refusal("observation", "", observation_space)
         hidden = HIDDEN if model.hidden is None else tuple(model.hidden)
-        return cls(members, hidden, model.activation or "tanh", observed, action_inputs)
+        return cls(members, hidden, model.activation or "relu", observed, action_inputs)
 
     @property
     def inputs(self) -> int:

@@ -75,7 +75,7 @@ class Dynamics(DynamicsRules, TorchGraph):
         means, log_variances, logits = self._predict(weights, x)
         squares = (means - y).square()
         rows, importance = len(x), inputs.get(WEIGHTS)
-        likelihood = dynamics_losses.negative_log_likelihood(squares, log_variances).sum(0)
+        likelihood = dynamics_losses.negative_log_likelihood(squares, log_variances, self.config.beta).sum(0)
         ends = dynamics_losses.end_losses(logits, inputs[TERMINATED]).sum(0)
         errors = squares.detach().mean((0, 2))
         bounds = weights[names.HIGHEST].sum() - weights[names.LOWEST].sum()

@@ -18,10 +18,16 @@ def bounded(log_variances: Tensor, low: Tensor, high: Tensor) -> Tensor:
     return low + functional.softplus(below - low)
 
 
-def negative_log_likelihood(squares: Tensor, log_variances: Tensor) -> Tensor:
-    """``0.5 sum(e^2 / var + log var)`` of the squared errors ``[members, n, k]``: ``[members, n, 1]`` (equation 1,
-    halved and without the constant)."""
-    return 0.5 * (squares * (-log_variances).exp() + log_variances).sum(2, keepdim=True)
+def negative_log_likelihood(squares: Tensor, log_variances: Tensor, beta: float) -> Tensor:
+    """``0.5 sum(var^beta (e^2 / var + log var))`` of the squared errors ``[members, n, k]``: ``[members, n, 1]``. No
+    gradient flows to the weights ``var^beta``.
+
+    With ``beta`` 0 it is the negative log-likelihood without its constant, halved (equation 1).
+    """
+    likelihoods = squares * (-log_variances).exp() + log_variances
+    if beta:
+        likelihoods = likelihoods * (beta * log_variances.detach()).exp()
+    return 0.5 * likelihoods.sum(2, keepdim=True)
 
 
 def end_losses(logits: Tensor, terminated: Tensor) -> Tensor:
