@@ -31,10 +31,11 @@ INPUTS, TARGETS = "inputs", "targets"
 class DynamicsConfig(PlanningConfig, LearningConfig):
     """Learning the ensemble.
 
-    Every member learns from every row; they differ in where they began (Lakshminarayanan et al. 2017).
-    Likelihoods of what a member is unsure of count with the variance to the power of ``beta``, so that it goes on to
-    learn it (Seitzer et al. 2022); 0 is the likelihood itself. ``bounds_coeff`` draws the bounds of log variances together (Chua et al. 2018, appendix A.1). At each update the
-    running means and variances that inputs and targets are scaled by go ``scale_rate`` of the way to the minibatch's.
+    Every member learns from every row; they differ in where they began (Lakshminarayanan et al. 2017). Likelihoods of
+    what a member is unsure of count with the variance to the power of ``beta``, so that it goes on to learn it (Seitzer
+    et al. 2022); 0 is the likelihood itself. ``bounds_coeff`` draws the bounds of log variances together (Chua et al.
+    2018, appendix A.1). At each update the running means and variances that inputs and targets are scaled by go
+    ``scale_rate`` of the way to the minibatch's.
     """
 
     learning_rate: NonNegativeSchedule = 3e-3
@@ -49,9 +50,9 @@ class DynamicsRules(LearningGraph):
     """Terms: ``dynamics_loss end_loss bounds_loss prediction_error``.
 
     The first is the negative log-likelihood of the scaled changes of observations and of the rewards under a member's
-    Gaussians, without its constant and weighted (``beta``); the second that of ``terminated``. ``prediction_error`` is the mean square of what
-    the means are off by, in deviations of the targets. The temporal difference of a row, by which it may be replayed, is
-    the root of its own.
+    Gaussians, without its constant and weighted (``beta``); the second that of ``terminated``. ``prediction_error`` is
+    the mean square of what the means are off by, in deviations of the targets. The temporal difference of a row, by
+    which it may be replayed, is the root of its own.
     """
 
     Config: ClassVar[type[GraphConfig]] = DynamicsConfig

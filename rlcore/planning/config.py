@@ -13,8 +13,8 @@ class PlannerConfig(GraphConfig):
     Of ``population`` candidates drawn in each of ``iterations`` rounds the best ``elites`` say what the next are drawn
     from; ``momentum`` is the part that the distribution of the round before keeps. Continuous actions count in half
     widths of their bounds: the first candidates deviate from the plan of the step before by ``initial_std``, none by
-    less than ``smallest_std``, and ``noise_correlation`` is that between one action of a candidate and the next (Pinneri
-    et al. 2020 draw such candidates). Discrete ones keep at least ``smallest_probability`` each.
+    less than ``smallest_std``, and ``noise_correlation`` is that between one action of a candidate and the next
+    (Pinneri et al. 2020 draw such candidates). Discrete ones keep at least ``smallest_probability`` each.
     """
 
     horizon: PositiveInt = 20

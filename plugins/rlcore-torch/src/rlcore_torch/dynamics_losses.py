@@ -36,8 +36,8 @@ def end_losses(logits: Tensor, terminated: Tensor) -> Tensor:
 
 
 def towards_moments(mean: Tensor, variance: Tensor, values: Tensor) -> Tensor:
-    """0, with gradients ``mean - values`` and ``variance - (values - mean)^2`` summed over the rows ``[n, k]``: averaged,
-    a step of gradient descent takes running moments by its rate towards those of a minibatch."""
+    """0, with gradients ``mean - values`` and ``variance - (values - mean)^2`` summed over the rows ``[n, k]``: where
+    they are averaged, a step of gradient descent takes running moments by its rate towards those of a minibatch."""
     fixed = mean.detach()
     to_mean = fixed - values
     to_variance = variance.detach() - to_mean.square()
