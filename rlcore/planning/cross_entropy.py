@@ -63,7 +63,7 @@ def returns_of(
         states, rewards = model.step(states, chosen.reshape(len(totals), *actions.shape[3:]), rng)
         totals += weights * rewards[:, 0]
         weights *= np.where(model.terminal(states), np.float32(0.0), np.float32(gamma))
-    return totals.reshape(copies, n, population).mean(axis=0)
+    return np.asarray(totals.reshape(copies, n, population).mean(axis=0), np.float32)
 
 
 def _repeated(leaf: NDArray[Any], copies: int, population: int) -> NDArray[Any]:
