@@ -117,9 +117,9 @@ class EnsembleModel(BatchedModel):
 
 
 class StackedLayers:
-    """The layers of all members: ``[members, n, inputs]`` to ``[members, n, outputs]``, which are changes and rewards in
-    their own units, log variances in those of scaled targets (left out without ``log_variances``), and the logit of the
-    end."""
+    """The layers of all members: ``[members, n, inputs]`` to ``[members, n, outputs]``, which are changes and rewards
+    in their own units, log variances in those of scaled targets (left out without ``log_variances``), and the logit of
+    the end."""
 
     def __init__(self, architecture: EnsembleArchitecture, weights: Weights, *, log_variances: bool) -> None:
         layers = [

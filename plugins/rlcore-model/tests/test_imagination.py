@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 
@@ -11,6 +12,7 @@ from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import ActOutput
+from rlcore.testing import check_batch
 from rlcore_model.imagination import imagine, mixed, with_columns_of
 
 
@@ -68,6 +70,13 @@ def test_rollouts_go_on_where_they_were_up_to_an_end() -> None:
     assert found.cuts["bootstrap"].tolist() == [True, False, True, False, True, True]
     assert found.last_obs.ravel().tolist() == [1, 3, -8, 3, -6, -3]
     assert (found.cuts["length"] == 1).all() and not found["truncated"].any()
+    assert found["t"].tolist() == [0, 0, 0, 1, 1, 2]
+    assert found.cuts["eps_id"].tolist() == [0, 1, 2, 0, 2, 2]
+
+
+def test_samplers_hand_over_the_same_columns() -> None:
+    space = gymnasium.spaces.Box(-np.inf, np.inf, (1,), np.float32)
+    check_batch(rollouts(3), space, space)
 
 
 def test_they_end_where_all_have_ended() -> None:
@@ -91,7 +100,7 @@ def test_every_minibatch_has_its_share_of_both() -> None:
 def test_columns_that_only_one_has_are_left_out() -> None:
     own = numbered(range(3)).with_rows(more=np.zeros(3))
     found = with_columns_of(own, rollouts(1))
-    assert set(found.rows) == {"obs"} and set(found.cuts) == {"start", "length"}
+    assert set(found.rows) == {"obs", "t"} and set(found.cuts) == {"start", "length", "slot"}
     assert found["obs"].dtype == np.float32
     assert len(found) == 3
 

@@ -10,15 +10,21 @@ from numpy.typing import NDArray
 
 from rlcore.batch import (
     ACTIONS,
+    AGENT_ID,
     BOOTSTRAP,
+    ENV_STEP,
+    EPS_ID,
     LAST_OBS,
     LENGTH,
     OBS,
+    POLICY_VERSION,
     REWARDS,
+    SLOT,
     START,
     TERMINATED,
     TRUNCATED,
     SampleBatch,
+    T,
     concat,
 )
 from rlcore.columns import Columns, length, take, to_table
@@ -32,38 +38,50 @@ def imagine(
     """What ``policy`` meets in ``steps`` steps of ``model`` from the observations ``starts [n, ...]``: transitions, up
     to ``n * steps`` of them, one piece each; none after an end.
 
-    Columns are ``obs actions rewards terminated truncated``, ``last_obs`` and ``bootstrap``.
+    Columns are those that samplers fill, and the extras of acting. Each rollout counts as an episode of its own, whose
+    number is also its slot.
     """
-    states = model.from_obs(starts)
-    memory: State = policy.initial_state(length(starts))
+    states, number = model.from_obs(starts), np.arange(length(starts))
+    memory: State = policy.initial_state(len(number))
     parts: list[SampleBatch] = []
-    for _ in range(steps):
+    for t in range(steps):
         obs = model.observe(states)
         acted = policy.act(obs, memory, explore=True, rng=rng)
         assert not isinstance(acted.actions, dict)
         states, rewards = model.step(states, acted.actions, rng)
         ended = model.terminal(states)
-        parts.append(_transitions(obs, acted.actions, rewards[:, 0], ended, model.observe(states)))
+        rows = {**to_table(OBS, obs), ACTIONS: acted.actions, **acted.extras, REWARDS: rewards[:, 0]}
+        parts.append(_transitions(rows, ended, model.observe(states), t, number))
         alive = np.flatnonzero(~ended)
         if not len(alive):
             break
-        states, memory = take(states, alive), tuple(part[alive] for part in acted.state)
+        states, number = take(states, alive), number[alive]
+        memory = tuple(part[alive] for part in acted.state)
     return concat(parts)
 
 
 def _transitions(
-    obs: Columns, actions: NDArray[Any], rewards: NDArray[np.float32], ended: NDArray[np.bool_], after: Columns
+    rows: Mapping[str, NDArray[Any]], ended: NDArray[np.bool_], after: Columns, t: int, number: NDArray[np.int64]
 ) -> SampleBatch:
-    n = len(rewards)
-    rows = {
-        **to_table(OBS, obs),
-        ACTIONS: actions,
-        REWARDS: np.asarray(rewards, np.float32),
+    """Step ``t`` of the rollouts ``number``."""
+    n = len(number)
+    counted = {
         TERMINATED: np.asarray(ended, np.bool_),
         TRUNCATED: np.zeros(n, np.bool_),
+        T: np.full(n, t, np.int32),
+        ENV_STEP: np.full(n, t, np.int64),
     }
-    cuts = {START: np.arange(n), LENGTH: np.ones(n, np.int64), BOOTSTRAP: ~ended, **to_table(LAST_OBS, after)}
-    return SampleBatch(rows, cuts)
+    cuts = {
+        START: np.arange(n),
+        LENGTH: np.ones(n, np.int64),
+        SLOT: number,
+        AGENT_ID: np.zeros(n, np.int64),
+        EPS_ID: number,
+        POLICY_VERSION: np.zeros(n, np.int64),
+        BOOTSTRAP: ~ended,
+        **to_table(LAST_OBS, after),
+    }
+    return SampleBatch({**rows, **counted}, cuts)
 
 
 def with_columns_of(batch: SampleBatch, pattern: SampleBatch) -> SampleBatch:
