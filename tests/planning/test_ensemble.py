@@ -143,7 +143,7 @@ def test_states_are_shared_among_the_members() -> None:
     ("observed", "acted", "said"),
     [
         (Dict({"a": LINE}), FORCE, "Dict.*dynamics model predicts observations"),
-        (Box(0, 255, (4,), np.uint8), FORCE, "Box of floats, not of uint8"),
+        (Box(0, 255, (4,), np.uint8), FORCE, "uint8.*Box of floats"),
         (Discrete(4), FORCE, "Discrete"),
         (LINE, MultiDiscrete([2, 2]), "MultiDiscrete"),
         (LINE, Box(-np.inf, np.inf, (1,), np.float32), "unbounded"),

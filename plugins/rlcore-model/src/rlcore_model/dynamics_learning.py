@@ -156,10 +156,6 @@ class TrainingInParallel(DynamicsTraining):
                     self._reports.append(done.value)
                     self._before = done.others[0]
 
-    def collect(self) -> None:
-        """Waits for the report of the work under way."""
-        self._wait()
-
     def get_state(self) -> dict[str, Any]:
         """What is under way is waited for, and its report is in it."""
         self._wait()
