@@ -85,8 +85,8 @@ class EnsembleArchitecture:
         dtype = observation_space.dtype
         if not isinstance(observation_space, spaces.Box) or dtype is None or dtype.kind != "f":
             raise SpaceError(
-                f"observation space {shown(observation_space)}: a dynamics model predicts observations, and takes a Box "
-                "of floats; a wrapper has to turn it into one"
+                f"observation space {shown(observation_space)}: a dynamics model predicts observations, and takes a "
+                "Box of floats; a wrapper has to turn it into one"
             )
         observed = math.prod(observation_space.shape)
         if not observed:
