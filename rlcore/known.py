@@ -24,6 +24,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.ddpg",
                 "torch.td3",
                 "torch.sac",
+                "torch.dynamics",
             )
         },
         "rlcore-tf": {
@@ -50,11 +51,13 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
         },
         "rlcore-es": {"optimizer": ("es", "nested_es"), "algorithm": ("es", "ppo_es", "a3c_es")},
+        "rlcore-model": {"optimizer": ("mbpo",), "algorithm": ("mpc", "mbpo")},
         "rlcore-multiagent": {
             "env": ("pettingzoo", "openspiel"),
             "optimizer": ("self_play",),
             "algorithm": ("ppo_central",),
         },
+        "rlcore-tune": {"command": ("tune",)},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )

@@ -113,16 +113,34 @@ def start(devices: Sequence[str], parameters: int) -> list[str]:
     return [_device_name(device) for device in devices]
 
 
+@functools.cache
+def _call_settings(dtype: Any) -> bytes:
+    """How graphs that compute in ``dtype`` are optimised and run.
+
+    As in eager calls, what a GPU cannot do is done by the CPU. Operations in float64 are not joined: TensorFlow can do
+    so with none of them, and warns of each that it looks at.
+    """
+    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    if dtype == tf.float64:
+        rewriting = settings.graph_options.rewrite_options
+        rewriting.remapping = rewriting.OFF
+    found: bytes = settings.SerializeToString()
+    return found
+
+
 class Traced:
     """A function as TensorFlow runs it: traced at the first call, for good, as the ``signature`` of its arguments is
     fixed.
 
-    The graph is called past ``tf.function``, which would look anew at each call which of its graphs the arguments are
-    for: with a dozen of tensors that takes longer than the update of a small network.
+    The graph is called by the operation that calls graphs: past ``tf.function``, which would look anew at each call
+    which of its graphs the arguments are for, and past the checks of its concrete functions. That takes as long as half
+    an update of a small network. Arguments have to be tensors of the signature's dtypes and shapes.
     """
 
-    def __init__(self, function: Callable[..., Any], signature: Sequence[Any]) -> None:
+    def __init__(self, function: Callable[..., Any], signature: Sequence[Any], dtype: Any) -> None:
+        """``dtype`` is what most of it is computed in."""
         signature = tuple(signature)
+        self._settings = _call_settings(dtype)
 
         def of_tensors(*tensors: Any) -> Any:
             return function(*tf.nest.pack_sequence_as(signature, tensors))
@@ -132,8 +150,21 @@ class Traced:
 
     def __call__(self, *arguments: Any) -> Any:
         if self._graph is None:
-            self._graph = self._function.get_concrete_function()
-        return self._graph(*tf.nest.flatten(arguments))
+            self._trace()
+        inputs = [*tf.nest.flatten(arguments), *self._captured]
+        outputs = tf.raw_ops.StatefulPartitionedCall(
+            args=inputs, Tout=self._dtypes, f=self._graph, config_proto=self._settings
+        )
+        found = iter(outputs)
+        return tf.nest.pack_sequence_as(self._structure, [next(found) if there else None for there in self._there])
+
+    def _trace(self) -> None:
+        self._graph = graph = self._function.get_concrete_function()
+        self._captured = list(graph.captured_inputs)
+        self._structure = graph.structured_outputs
+        #: Of each place in the structure, whether there is a tensor.
+        self._there = [output is not None for output in tf.nest.flatten(self._structure)]
+        self._dtypes = [output.dtype for output in graph.outputs]
 
     @property
     def traces(self) -> int:

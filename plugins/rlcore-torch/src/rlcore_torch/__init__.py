@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
@@ -11,18 +12,20 @@ if TYPE_CHECKING:
     from rlcore_torch.central import PPOCentral
     from rlcore_torch.deterministic import DDPG, TD3
     from rlcore_torch.dqn import DQN
+    from rlcore_torch.dynamics import Dynamics
     from rlcore_torch.impala import IMPALA
     from rlcore_torch.pg import PolicyGradient
     from rlcore_torch.ppo import PPO
     from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "PolicyGradient"]
+__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "Dynamics", "PolicyGradient"]
 
 _MODULES = {
     "A3C": "a3c",
     "APPO": "appo",
     "DDPG": "deterministic",
     "DQN": "dqn",
+    "Dynamics": "dynamics",
     "IMPALA": "impala",
     "PPO": "ppo",
     "PPOCentral": "central",
@@ -31,12 +34,4 @@ _MODULES = {
     "TD3": "deterministic",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazily(__name__, _MODULES)
