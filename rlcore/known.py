@@ -24,6 +24,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.ddpg",
                 "torch.td3",
                 "torch.sac",
+                "torch.dynamics",
             )
         },
         "rlcore-tf": {
@@ -49,6 +50,8 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "optimizer": ("async_gradients", "sharded_ps", "async_samples"),
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
         },
+        "rlcore-es": {"optimizer": ("es", "nested_es"), "algorithm": ("es", "ppo_es", "a3c_es")},
+        "rlcore-model": {"optimizer": ("mbpo",), "algorithm": ("mpc", "mbpo")},
         "rlcore-multiagent": {
             "env": ("pettingzoo", "openspiel"),
             "optimizer": ("self_play",),

@@ -15,6 +15,7 @@ from rlcore.acting.q_actor import QActor
 from rlcore.acting.q_config import QConfig
 from rlcore.acting.soft import SoftActor, SoftConfig
 from rlcore.errors import CheckpointError
+from rlcore.planning.actor import PlanningActor, PlanningConfig
 from rlcore.policy_graph import Actor, Weights
 from rlcore.validation import validate_plain
 
@@ -24,6 +25,7 @@ _CONFIGURED: Mapping[str, tuple[type[Any], type[Any]]] = {
     "q": (QActor, QConfig),
     "deterministic": (DeterministicActor, DeterministicConfig),
     "soft": (SoftActor, SoftConfig),
+    "planning": (PlanningActor, PlanningConfig),
 }
 
 
