@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import time
@@ -141,48 +140,42 @@ def test_killed_and_resumed_runs_no_finished_trial_again(tune: Tune, tmp_path: P
     assert iterations == list(range(1, 16))
 
 
+MORTAL = """
+import os, pathlib, signal
+from gymnasium.envs.classic_control import CartPoleEnv
+
+class Mortal(CartPoleEnv):
+    def __init__(self, render_mode=None, grave=""):
+        super().__init__()
+        self.grave, self.steps = pathlib.Path(grave), 0
+
+    def step(self, action):
+        self.steps += 1
+        if self.steps > 130 and not self.grave.exists():
+            self.grave.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+"""
+
+
 def test_a_trial_whose_process_dies_is_replaced(tune: Tune, tmp_path: Path, written: Written) -> None:
-    config = {"framework": "numpy", "evaluators": {"envs": 2, "fragment": 50}, "stop": {"env_steps": 3000}}
-    process = tune.start(tune.write(config=config, trials=1), "--out", "found")
-    wait_for(lambda: len(of(0, written(tmp_path / "found"))) >= 2, process)
-    os.kill(trial_process(process.pid), signal.SIGKILL)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 0, err
+    (tmp_path / "mortal_search.py").write_text(MORTAL)
+    config = {
+        "framework": "numpy",
+        "env_settings": {"grave": str(tmp_path / "grave")},
+        "evaluators": {"envs": 1, "fragment": 50},
+        "stop": {"env_steps": 300},
+    }
+    done = tune(tune.write(env="mortal_search:Mortal", config=config, trials=1), "--out", "found")
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["statuses"] == {"finished": 1}
     found = written(tmp_path / "found")
-    assert len(of(0, found, "lost")) == 1 and "trial 0 was lost and is replaced" in err
-    assert json.loads(out)["statuses"] == {"finished": 1}
+    assert len(of(0, found, "lost")) == 1 and "trial 0 was lost and is replaced" in done.stderr
+    assert "lost 1 time" in done.stderr
+    assert [each["env_steps"] for each in of(0, found)] == [100, 200, 300]
+    # Its folder has one course, from the checkpoint at its last report on.
     iterations = [row["iteration"] for row in RunFolder.open(tmp_path / "found/trials/000").rows()]
-    assert iterations == list(range(1, 31))
-
-
-def trial_process(driver: int) -> int:
-    """The process of the one trial of the search that runs in the process ``driver``."""
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            name, above = (folder / "cmdline").read_bytes(), session_of(folder)
-        except (FileNotFoundError, ProcessLookupError, PermissionError):
-            continue
-        if b"TrialActor" in name and above == driver:
-            return int(folder.name)
-    raise AssertionError("there is no trial")
-
-
-def session_of(folder: Path) -> int:
-    """Which process began the session, or the parent's, that a process is in."""
-    while True:
-        fields = (folder / "stat").read_text().rpartition(")")[2].split()
-        parent, session = int(fields[1]), int(fields[3])
-        if session == int(folder.name) or parent <= 1:
-            if parent <= 1:
-                return session
-            folder = folder.parent / str(parent)
-            fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            if int(fields[3]) == int(folder.name):
-                return int(folder.name)
-            continue
-        return session
+    assert iterations == list(range(1, 7))
 
 
 def test_interrupted_it_says_how_to_go_on(tune: Tune, tmp_path: Path, written: Written) -> None:
