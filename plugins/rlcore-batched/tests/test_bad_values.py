@@ -20,6 +20,7 @@ from rlcore_batched.duel_env import DuelEnv
 from rlcore_batched.envpool_env import LockstepEnvPool, ReadyEnvPool
 from rlcore_batched.envpool_reading import Reading
 from rlcore_batched.noise import Bits
+from rlcore_batched.seats import GameSettings
 from rlcore_batched.simulator import State
 
 SLOTS, STEP = 3, 4
@@ -206,6 +207,10 @@ def test_what_a_pool_raises_names_it() -> None:
 
 class Duellists(Broken):
     """The same for two players."""
+
+    def __init__(self, wrong: Given) -> None:
+        super().__init__(wrong)
+        self.settings = GameSettings()
 
     def step(self, state: State, actions: Any) -> Outcome:
         after = {"t": state["t"] + 1}

@@ -86,6 +86,7 @@ class TestThreads(EnvTests):
 ATARI: dict[str, Any] = {"atari": {"screen_size": 12, "life_loss_ends": True}, "frame_stack": 3, "time_limit": 9}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("ale")
 class TestAtari(EnvTests):
     env = "gym:ALE/Breakout-v5"
