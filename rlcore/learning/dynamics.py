@@ -115,7 +115,9 @@ class DynamicsRules(LearningGraph):
             raise UserError("a dynamics model learns single steps: set n_step of the policy to 1")
         successors = batch.last_obs if batch.pieces == len(batch) else next_obs(batch)
         obs, after = self._flat(batch.obs), self._flat(successors)
-        actions = self._planner.inputs(batch.actions)
+        taken = batch.actions
+        assert not isinstance(taken, dict)
+        actions = self._planner.inputs(taken)
         rewards = np.asarray(batch[REWARDS], np.float32)[:, None]
         columns: dict[str, NDArray[Any]] = {
             INPUTS: np.concatenate([obs, actions], axis=1),

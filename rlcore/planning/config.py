@@ -18,14 +18,14 @@ class PlannerConfig(GraphConfig):
     """
 
     horizon: PositiveInt = 20
-    population: int = Field(64, ge=2)
+    population: int = Field(default=64, ge=2)
     elites: PositiveInt = 8
     iterations: PositiveInt = 3
-    momentum: float = Field(0.1, ge=0.0, lt=1.0)
+    momentum: float = Field(default=0.1, ge=0.0, lt=1.0)
     initial_std: PositiveFloat = 0.7
     smallest_std: PositiveFloat = 0.05
-    noise_correlation: float = Field(0.5, ge=0.0, lt=1.0)
-    smallest_probability: float = Field(0.01, ge=0.0, lt=0.5)
+    noise_correlation: float = Field(default=0.5, ge=0.0, lt=1.0)
+    smallest_probability: float = Field(default=0.01, ge=0.0, lt=0.5)
 
     @model_validator(mode="after")
     def _elites_are_candidates(self) -> PlannerConfig:

@@ -97,7 +97,7 @@ class Dynamics(DynamicsRules, TorchGraph):
             x = torch.baddbmm(weights[f"member_0{layer}.bias"], x, weights[f"member_0{layer}.weight"])
             if layer != own.layers[-1]:
                 x = x.relu() if own.activation == "relu" else x.tanh()
-        means, raw, logits = x.split([own.predicted, own.predicted, 1], 2)
+        means, raw, logits = torch.split(x, [own.predicted, own.predicted, 1], 2)
         return means, dynamics_losses.bounded(raw, weights[names.LOWEST], weights[names.HIGHEST]), logits
 
     @staticmethod
