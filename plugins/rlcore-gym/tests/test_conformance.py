@@ -91,6 +91,7 @@ ATARI: dict[str, Any] = {"atari": {"screen_size": 12, "life_loss_ends": True}, "
 class TestAtari(EnvTests):
     env = "gym:ALE/Breakout-v5"
     settings = ATARI
+    excused = {"states_go_on_exactly": "ALE's snapshot lacks the action that a sticky one repeats first"}
 
 
 @pytest.mark.usefixtures("ale")
