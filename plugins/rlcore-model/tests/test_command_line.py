@@ -21,6 +21,7 @@ SMALL = {
         *("--set", "policy.planner.population=6", "--set", "policy.planner.elites=2", "--set", "policy.members=2"),
         *("--set", "policy.planner.horizon=3", "--set", "optimizer.minibatch_size=8", "--set", "optimizer.rounds=2"),
         *("--set", "optimizer.learnt_per_sampled=1", "--set", "model.hidden=[8]"),
+        *("--set", "optimizer.learning_starts=40", "--set", "policy.random_steps=40"),
     ),
     "mbpo": (
         *("--set", "optimizer.learning_starts=40", "--set", "optimizer.learnt_per_sampled=128"),

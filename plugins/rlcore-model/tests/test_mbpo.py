@@ -174,7 +174,7 @@ def test_without_its_memory_a_run_waits_until_there_is_enough_again(
     ("dynamics", "error", "said"),
     [
         ({"graph": "nonsense"}, UnknownPluginError, "nonsense"),
-        ({"graph": "torch.sac"}, OptimizerError, "torch.sac is no model of dynamics"),
+        ({"graph": "torch.sac", "policy": {}}, OptimizerError, "torch.sac is no model of dynamics"),
         ({"policy": {"memberz": 3}}, ConfigError, "optimizer.dynamics.policy.memberz.*members"),
         ({"policy": {"members": 0}}, ConfigError, "optimizer.dynamics.policy.members"),
         ({"policy": {"model": {}}}, ConfigError, "stands at 'optimizer.dynamics.model'"),
