@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_batched.games.bit_boards import BitBoardGame, Stones
+from rlcore.model import Solved, Symmetry
+from rlcore_batched.games.bit_boards import BitBoardGame, BoardSymmetry, Stones
+from rlcore_batched.games.solving import solve
 
 #: Rows, columns and diagonals, as sets of cells.
 LINES = np.array(
@@ -36,3 +38,14 @@ class TicTacToe(BitBoardGame):
 
     def landing(self, taken: Stones, actions: NDArray[np.int64]) -> Stones:
         return np.asarray(np.uint64(1) << actions.astype(np.uint64), np.uint64)
+
+    def symmetries(self) -> Sequence[Symmetry]:
+        """Rotations of the board, and those of its mirror image."""
+        cells = np.arange(9).reshape(1, 3, 3, 1)
+        turns = [BoardSymmetry(turns, mirrored) for mirrored in (False, True) for turns in range(4)][1:]
+        # What stands in a cell afterwards, turned into where each cell goes.
+        return tuple(Symmetry(turn, np.argsort(turn.turned(cells).reshape(-1))) for turn in turns)
+
+    def solved(self) -> Solved:
+        """All positions that can be reached and are not over: 4520."""
+        return solve(self)
