@@ -24,6 +24,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.ddpg",
                 "torch.td3",
                 "torch.sac",
+                "torch.alphazero",
             )
         },
         "rlcore-tf": {
@@ -49,6 +50,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "optimizer": ("async_gradients", "sharded_ps", "async_samples"),
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
         },
+        "rlcore-alphazero": {"optimizer": ("alphazero",), "algorithm": ("alphazero",)},
         "rlcore-multiagent": {
             "env": ("pettingzoo", "openspiel"),
             "optimizer": ("self_play",),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
+    from rlcore_torch.alphazero import AlphaZero
     from rlcore_torch.appo import APPO
     from rlcore_torch.central import PPOCentral
     from rlcore_torch.deterministic import DDPG, TD3
@@ -16,11 +17,12 @@ if TYPE_CHECKING:
     from rlcore_torch.ppo import PPO
     from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "PolicyGradient"]
+__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "AlphaZero", "PolicyGradient"]
 
 _MODULES = {
     "A3C": "a3c",
     "APPO": "appo",
+    "AlphaZero": "alphazero",
     "DDPG": "deterministic",
     "DQN": "dqn",
     "IMPALA": "impala",

@@ -55,6 +55,12 @@ class Inference:
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     @torch.inference_mode()
+    def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]`` of observations ``[n, ...]``."""
+        heads = self._step(obs, ())
+        return np.asarray(heads.policy.float().cpu().numpy()), _column(heads.values)
+
+    @torch.inference_mode()
     def with_values(self, batch: SampleBatch) -> SampleBatch:
         """``batch`` with row ``vf_preds``, unless acting has added it, and cut ``last_value``."""
         if VF_PREDS not in batch:
