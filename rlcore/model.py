@@ -95,13 +95,13 @@ class BatchedModel(ABC):
         rows = np.flatnonzero(~self.terminal(states))
         states = take(states, rows)
         while len(rows):
-            states, rewards = self.step(states, self._drawn(states, rng), rng)
+            states, rewards = self.step(states, self.draw_moves(states, rng), rng)
             returns[rows] += rewards
             going_on = ~self.terminal(states)
             rows, states = rows[going_on], take(states, going_on)
         return returns
 
-    def _drawn(self, states: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
+    def draw_moves(self, states: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
         """A legal move of each, or an outcome where chance is to move."""
         legal = self.legal(states)
         assert legal is not None, "actions that are not discrete cannot be drawn evenly"

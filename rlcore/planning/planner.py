@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, length
+from rlcore.columns import Columns, length, take
 from rlcore.errors import ConfigError, UserError
 from rlcore.model import BatchedModel
 from rlcore.planning.leaves import Leaves
@@ -54,14 +54,19 @@ class Planner:
         """Begins anew: with other weights what was found is not worth keeping."""
         self._kept = None
 
+    def keep(self, trees: Trees, slots: NDArray[Any], actions: Index) -> None:
+        """These moves are made in the games of these slots, whose trees those are: the next search goes on from there."""
+        if self.config.reuse:
+            self._kept = _Kept(trees, np.array(slots), actions)
+
     def act(self, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator) -> ActOutput:
         """Moves for observations ``[n, ...]``, and the columns of what was found."""
         found, trees = self.search(self.model.from_obs(obs), rows, explore, rng)
         n = len(found.value)
         t = np.zeros(n) if rows is None else rows.t
         actions = self._drawn(found, trees, t, rng) if explore else best_moves(found, trees)
-        if self.config.reuse and rows is not None:
-            self._kept = _Kept(trees, np.array(rows.slot), actions)
+        if rows is not None:
+            self.keep(trees, rows.slot, actions)
         columns = {
             SEARCH_POLICY: found.policy.astype(np.float32),
             SEARCH_VALUE: found.value.astype(np.float32),
@@ -93,7 +98,7 @@ class Planner:
         known = np.flatnonzero((place >= 0) & ~rows.first)
         if len(known):
             whose = place[known]
-            roots[known] = kept.trees.descend(whose, kept.actions[whose], _rows_of(states, known))
+            roots[known] = kept.trees.descend(whose, kept.actions[whose], take(states, known))
         return kept.trees.regrown(roots, states, room)
 
     def _add_noise(self, trees: Trees, rng: np.random.Generator) -> None:
@@ -144,7 +149,8 @@ def found_in(trees: Trees, discount: float) -> Found:
 def best_moves(found: Found, trees: Trees) -> Index:
     """The moves with most visits; of several the one with the highest value."""
     most = found.policy >= found.policy.max(axis=1, keepdims=True) - CLOSE
-    quality = trees.quality[trees.roots, : trees.actions]
+    # Where all is lost there is a move to make as well.
+    quality = np.maximum(trees.quality[trees.roots, : trees.actions], np.finfo(np.float64).min)
     return np.asarray(np.where(most, quality, -np.inf).argmax(axis=1), np.int64)
 
 
@@ -153,10 +159,6 @@ def _draw(weights: NDArray[np.float64], rng: np.random.Generator) -> Index:
     reached = weights.cumsum(axis=1)
     drawn = (reached <= rng.random(len(weights))[:, None] * reached[:, -1:]).sum(axis=1)
     return np.asarray(drawn, np.int64)
-
-
-def _rows_of(states: Columns, rows: Index) -> Columns:
-    return {leaf: array[rows] for leaf, array in states.items()} if isinstance(states, dict) else states[rows]
 
 
 def rules_of(model: BatchedModel | None) -> BatchedModel:

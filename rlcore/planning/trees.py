@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, map_columns, take
+from rlcore.columns import Columns, map_columns, put, take
 from rlcore.model import BatchedModel
 from rlcore.tree import copy_tree
 
@@ -82,7 +82,7 @@ class Trees:
         made = np.arange(self.count, self.count + n)
         new = slice(self.count, self.count + n)
         self.count += n
-        _put(self.states, new, states)
+        put(self.states, new, states)
         self.reward[new] = rewards
         self.terminal[new] = self.proven[new] = self.model.terminal(states)
         self.player[new] = self.model.to_play(states)
@@ -101,7 +101,7 @@ class Trees:
         before = {name: getattr(self, name) for name in (*_NODES, *_EDGES)}
         states = self.states
         self._make(states, max(count, 2 * self.capacity))
-        _put(self.states, slice(0, self.count), take(states, slice(0, self.count)))
+        put(self.states, slice(0, self.count), take(states, slice(0, self.count)))
         for name, array in before.items():
             getattr(self, name)[: self.count] = array[: self.count]
 
@@ -130,15 +130,27 @@ class Trees:
     # -- going on from a part
 
     def descend(self, rows: Index, actions: Index, states: Columns) -> Index:
-        """The node that the ``actions [n]`` lead to from the roots of games ``rows [n]``, -1 where it is not there or
-        its position is not the one of ``states [n]``. Where chance comes next, the outcome is found by the position."""
+        """The nodes with the positions ``states [n]`` that come after ``actions [n]`` at the roots of games ``rows [n]``:
+        at once, or after one move more, or after what chance has done. -1 where there is none that is open."""
         node = self.child[self.roots[rows], actions]
         if self.has_chance:
             for i in np.flatnonzero((node >= 0) & self.chance[node]):
                 node[i] = self._outcome(int(node[i]), take(states, slice(i, i + 1)))
-        known = node >= 0
-        same = _same(take(self.states, node), states)
-        return np.where(known & same & self.open[node], node, -1)
+        same = (node >= 0) & _same(take(self.states, node), states)
+        further = np.flatnonzero((node >= 0) & ~same)
+        if len(further):
+            # Another player may have moved meanwhile.
+            node[further] = self._child_like(node[further], take(states, further))
+            same[further] = node[further] >= 0
+        return np.where(same & self.open[node], node, -1)
+
+    def _child_like(self, nodes: Index, states: Columns) -> Index:
+        """The children of ``nodes [n]`` whose positions are ``states [n]``, -1 where there is none."""
+        found = np.full(len(nodes), -1, np.int64)
+        for child in self.child[nodes].T:
+            alike = (child >= 0) & _same(take(self.states, child), states)
+            found[alike] = child[alike]
+        return found
 
     def _outcome(self, node: int, state: Columns) -> int:
         """The node below a chance node, however many draws on, that has this position; -1 where there is none."""
@@ -156,7 +168,7 @@ class Trees:
         grown.model, grown.actions, grown.edges = self.model, self.actions, self.edges
         grown.has_chance, grown.count = self.has_chance, len(kept)
         grown._make(states, capacity + len(kept))
-        _put(grown.states, slice(0, len(kept)), take(self.states, kept))
+        put(grown.states, slice(0, len(kept)), take(self.states, kept))
         for name in (*_NODES, *_EDGES):
             getattr(grown, name)[: len(kept)] = getattr(self, name)[kept]
         place = np.full(self.capacity + 1, -1, np.int64)
@@ -190,20 +202,11 @@ class Trees:
         n = len(state["arrays"]["player"])
         trees = cls(model, take(state["states"], state["roots"]), n)
         trees.count = n
-        _put(trees.states, slice(0, n), state["states"])
+        put(trees.states, slice(0, n), state["states"])
         for name, array in state["arrays"].items():
             getattr(trees, name)[:n] = array
         trees.roots = np.array(state["roots"], np.int64)
         return trees
-
-
-def _put(into: Columns, rows: slice, values: Columns) -> None:
-    if isinstance(into, dict):
-        assert isinstance(values, dict)
-        for leaf, array in into.items():
-            array[rows] = values[leaf]
-    else:
-        into[rows] = values
 
 
 def _same(one: Columns, other: Columns) -> NDArray[np.bool_]:
