@@ -29,20 +29,23 @@ class BoardGameSettings(SimulatorSettings):
 
 
 class BoardSymmetry:
-    """A board that is turned by so many quarters, after it was mirrored or not; picklable."""
+    """A board that is mirrored or not, and then turned by so many quarters; action ``a`` becomes ``actions[a]``.
+    Picklable."""
 
-    def __init__(self, quarters: int, mirrored: bool) -> None:
-        self._quarters, self._mirrored = quarters, mirrored
-
-    def turned(self, planes: NDArray[Any]) -> NDArray[Any]:
-        """``[n, rows, columns, ...]``, a view."""
-        seen = planes[:, :, ::-1] if self._mirrored else planes
-        return np.rot90(seen, self._quarters, axes=(1, 2))
+    def __init__(self, quarters: int, mirrored: bool, actions: NDArray[np.int64]) -> None:
+        self._quarters, self._mirrored, self._actions = quarters, mirrored, actions
 
     def __call__(self, obs: Columns) -> Columns:
-        """Observations of a board game, whose mask is that of the actions before."""
+        """Observations of a board game ``[n, ...]``."""
         assert isinstance(obs, dict)
-        return {**obs, BOARD: self.turned(obs[BOARD])}
+        mask = np.empty_like(obs[ACTION_MASK])
+        mask[:, self._actions] = obs[ACTION_MASK]
+        return {BOARD: turned(obs[BOARD], self._quarters, self._mirrored), ACTION_MASK: mask}
+
+
+def turned(planes: NDArray[Any], quarters: int, mirrored: bool) -> NDArray[Any]:
+    """``[n, rows, columns, ...]``, a view."""
+    return np.rot90(planes[:, :, ::-1] if mirrored else planes, quarters, axes=(1, 2))
 
 
 class BitBoardGame(BatchedModel):

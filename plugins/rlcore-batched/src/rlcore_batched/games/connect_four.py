@@ -46,7 +46,8 @@ class ConnectFour(BitBoardGame):
 
     def symmetries(self) -> Sequence[Symmetry]:
         """The board in a mirror."""
-        return (Symmetry(BoardSymmetry(0, True), np.arange(COLUMNS)[::-1].copy()),)
+        actions = np.arange(COLUMNS)[::-1].copy()
+        return (Symmetry(BoardSymmetry(0, True, actions), actions),)
 
     def playouts(self, states: Columns, rng: np.random.Generator) -> NDArray[np.float32]:
         assert not isinstance(states, dict)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.model import Solved, Symmetry
-from rlcore_batched.games.bit_boards import BitBoardGame, BoardSymmetry, Stones
+from rlcore_batched.games.bit_boards import BitBoardGame, BoardSymmetry, Stones, turned
 from rlcore_batched.games.solving import solve
 
 #: Rows, columns and diagonals, as sets of cells.
@@ -41,10 +41,13 @@ class TicTacToe(BitBoardGame):
 
     def symmetries(self) -> Sequence[Symmetry]:
         """Rotations of the board, and those of its mirror image."""
-        cells = np.arange(9).reshape(1, 3, 3, 1)
-        turns = [BoardSymmetry(turns, mirrored) for mirrored in (False, True) for turns in range(4)][1:]
-        # What stands in a cell afterwards, turned into where each cell goes.
-        return tuple(Symmetry(turn, np.argsort(turn.turned(cells).reshape(-1))) for turn in turns)
+        cells = np.arange(9).reshape(1, 3, 3)
+        found = []
+        for quarters, mirrored in [(n, mirrored) for mirrored in (False, True) for n in range(4)][1:]:
+            # What stands in a cell afterwards, turned into where each cell goes.
+            actions = np.argsort(turned(cells, quarters, mirrored).reshape(-1))
+            found.append(Symmetry(BoardSymmetry(quarters, mirrored, actions), actions))
+        return tuple(found)
 
     def solved(self) -> Solved:
         """All positions that can be reached and are not over: 4520."""
