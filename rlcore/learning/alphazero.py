@@ -60,6 +60,7 @@ class AlphaZeroRules(DrawnGraph):
     """Terms: ``policy_loss value_loss weight_norm``. A framework gives ``network``."""
 
     Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
+    plans = True
     config: AlphaZeroConfig
     _planner: Planner | None = None
 
@@ -83,6 +84,11 @@ class AlphaZeroRules(DrawnGraph):
             rules = rules_of(self._rules)
             self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
         return self._planner.act(obs, rows, explore, rng)
+
+    @property
+    def search(self) -> SearchConfig:
+        """How it searches."""
+        return self._search
 
     def forget_search(self) -> None:
         """The weights have changed."""

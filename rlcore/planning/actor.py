@@ -53,6 +53,11 @@ class SearchActor(ActorCriticActor):
                 self._rules, Predictions(self._rules, self.predict), self._search, self._discount
             )
 
+    @property
+    def search(self) -> SearchConfig:
+        """How it searches."""
+        return self._search
+
     def describe(self) -> dict[str, Any]:
         search = self._search.model_dump(mode="json")
         return {"model": self._model.model_dump(mode="json"), "search": search, "discount": self._discount}
@@ -94,6 +99,18 @@ class SearchActor(ActorCriticActor):
         """Replaces settings of :class:`SearchConfig` by name."""
         self._search = SearchConfig.model_validate({**self._search.model_dump(), **settings})
         self._begin()
+
+    def get_state(self) -> dict[str, Any]:
+        """Its weights, and the trees that it would go on from."""
+        kept = None if self._planner is None else self._planner.get_state()
+        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        if "trees" in state:
+            self._begin()
+            assert self._planner is not None
+            self._planner.set_state(state["trees"])
 
     def __getstate__(self) -> dict[str, Any]:
         # Trees stay where they are: the planner is made anew.

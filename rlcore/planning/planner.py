@@ -54,6 +54,18 @@ class Planner:
         """Begins anew: with other weights what was found is not worth keeping."""
         self._kept = None
 
+    def get_state(self) -> dict[str, Any] | None:
+        """A tree of what it would go on from; None where that is nothing."""
+        if self._kept is None:
+            return None
+        trees, slots, actions = self._kept
+        return {"trees": trees.get_state(), "slots": slots.copy(), "actions": actions.copy()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree."""
+        trees = Trees.with_state(self.model, state["trees"])
+        self._kept = _Kept(trees, np.asarray(state["slots"]), np.asarray(state["actions"], np.int64))
+
     def keep(self, trees: Trees, slots: NDArray[Any], actions: Index) -> None:
         """These moves are made in the games of these slots, whose trees those are: the next search goes on from there."""
         if self.config.reuse:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -47,12 +47,6 @@ class AlphaZero(PolicyOptimizer):
 
     Config = AlphaZeroConfig
     config: AlphaZeroConfig
-    conformance: ClassVar[Mapping[str, Any]] = {
-        "config": {"learning_starts": 16, "minibatch_size": 16, "gate": {"every": 2, "openings": 2, "win_rate": 0.0}},
-        "graph": "torch.alphazero",
-        "graph_config": {"search": {"simulations": 4}, "learning_rate": 0.05, "max_grad_norm": None},
-        "uses_every_row": False,
-    }
 
     def __init__(
         self,
@@ -67,7 +61,7 @@ class AlphaZero(PolicyOptimizer):
             raise OptimizerError(f"optimizer AlphaZero trains one policy that plays all sides, not {', '.join(trains)}")
         self._policy_id = trains[0]
         spec = local.graph_spec(self._policy_id)
-        if spec.model is None or not isinstance(getattr(spec.config, "search", None), SearchConfig):
+        if spec.model is None or not spec.graph.plans:
             raise OptimizerError(
                 f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that plans, such "
                 "as torch.alphazero, and an environment whose rules are known, such as batched:connect_four"
