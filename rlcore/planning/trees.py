@@ -109,7 +109,8 @@ class Trees:
         """Opens nodes: their edges ``legal [n, k]`` with priors ``[n, k]``."""
         k = legal.shape[1]
         self.legal[nodes, :k] = legal
-        self.set_prior(nodes, prior)
+        self.prior[nodes, :k] = np.where(legal, prior, 0.0)
+        self.urge[nodes, :k] = np.where(legal, prior, -np.inf)
         self.visits[nodes] = 1.0
         self.open[nodes] = True
 
