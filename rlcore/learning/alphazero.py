@@ -80,10 +80,24 @@ class AlphaZeroRules(DrawnGraph):
         self, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
     ) -> ActOutput:
         """Moves that a search finds. ``UserError`` where the rules of the environment are not known."""
+        return self._own_planner().act(obs, rows, explore, rng)
+
+    def _own_planner(self) -> Planner:
         if self._planner is None:
             rules = rules_of(self._rules)
             self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
-        return self._planner.act(obs, rows, explore, rng)
+        return self._planner
+
+    def get_state(self) -> dict[str, Any]:
+        """With ``trees``, where it has acted: those that it would go on from."""
+        kept = None if self._planner is None else self._planner.get_state()
+        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self.forget_search()
+        if "trees" in state:
+            self._own_planner().set_state(state["trees"])
 
     @property
     def search(self) -> SearchConfig:
