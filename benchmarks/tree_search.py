@@ -9,12 +9,13 @@
   and one game with 16 simulations under way at once.
 * ``playouts``: games a second from the empty board to the end, every move drawn evenly, by arrays of boards.
 
-Prints one JSON object a line. OMP_NUM_THREADS=1 makes it one core. OpenSpiel comes with ``rlcore-multiagent[openspiel]``;
-without it there is no line of it.
+Prints one JSON object a line. OMP_NUM_THREADS=1 makes it one core. OpenSpiel comes with
+``rlcore-multiagent[openspiel]``; without it there is no line of it.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import statistics
 import time
@@ -52,7 +53,7 @@ class Network:
 
 
 def weights(prefix: str, sizes: tuple[int, ...], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
-    *hidden, (inputs, outputs) = list(zip(sizes, sizes[1:], strict=False))
+    *hidden, (inputs, outputs) = list(itertools.pairwise(sizes))
     found: dict[str, NDArray[Any]] = {}
     for name, (i, o) in [*((f"hidden_{n}", size) for n, size in enumerate(hidden)), ("out", (inputs, outputs))]:
         found[f"{prefix}.{name}.weight"] = rng.normal(0, i**-0.5, (i, o)).astype(np.float32)

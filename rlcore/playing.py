@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from rlcore.columns import take
 from rlcore.errors import UserError
 from rlcore.loading import TrainedPolicy
 from rlcore.model import BatchedModel
@@ -60,7 +59,8 @@ class PlayedGame:
         if self.chance_moves:
             action = int(self.model.draw_moves(self._state, self._rng)[0])
         else:
-            action = int(np.asarray(self._policy.act(_structured(take(self.model.observe(self._state), slice(0, 1)))))[0])
+            obs = _structured(self.model.observe(self._state))
+            action = int(np.asarray(self._policy.act(obs))[0])
         self.make(action)
         return action
 
@@ -102,6 +102,6 @@ def load_game(
 
 
 def _chosen(saved: Mapping[str, SavedPolicy], policy: str | None, path: Path | str) -> SavedPolicy:
-    if policy is None and len(saved) > 1 or policy is not None and policy not in saved:
+    if (policy is None and len(saved) > 1) or (policy is not None and policy not in saved):
         raise UserError(f"{path}: name one of its policies with --policy: {', '.join(sorted(saved))}")
     return saved[policy] if policy is not None else next(iter(saved.values()))

@@ -43,7 +43,7 @@ class Planner:
 
     def __init__(self, model: BatchedModel, leaves: Leaves, config: SearchConfig, discount: float = 1.0) -> None:
         if model.players > 1 and discount != 1.0:
-            raise ConfigError(f"gamma: {discount} with {model.players} players; what they win or lose counts in full: 1")
+            raise ConfigError(f"gamma: {discount} with {model.players} players; what they win counts in full: 1")
         self.model = model
         self.config = config
         self._leaves = leaves
@@ -67,7 +67,7 @@ class Planner:
         self._kept = _Kept(trees, np.asarray(state["slots"]), np.asarray(state["actions"], np.int64))
 
     def keep(self, trees: Trees, slots: NDArray[Any], actions: Index) -> None:
-        """These moves are made in the games of these slots, whose trees those are: the next search goes on from there."""
+        """These moves are made in the games of these slots, whose trees those are: the next search goes on there."""
         if self.config.reuse:
             self._kept = _Kept(trees, np.array(slots), actions)
 

@@ -131,8 +131,8 @@ class Trees:
     # -- going on from a part
 
     def descend(self, rows: Index, actions: Index, states: Columns) -> Index:
-        """The nodes with the positions ``states [n]`` that come after ``actions [n]`` at the roots of games ``rows [n]``:
-        at once, or after one move more, or after what chance has done. -1 where there is none that is open."""
+        """The nodes with the positions ``states [n]`` that come after ``actions [n]`` at the roots of games ``rows
+        [n]``: at once, or after one move more, or after what chance has done. -1 where there is none that is open."""
         node = self.child[self.roots[rows], actions]
         if self.has_chance:
             for i in np.flatnonzero((node >= 0) & self.chance[node]):

@@ -53,7 +53,10 @@ def test_missing_kinds_and_clashes(made_up: None) -> None:
     found = text(section, Level.PROBLEM)
     for kind, packages in (
         ("env", ("rlcore-gym", "rlcore-batched", "rlcore-multiagent")),
-        ("algorithm", ("rlcore-sync", "rlcore-replay", "rlcore-apex", "rlcore-async", "rlcore-multiagent")),
+        (
+            "algorithm",
+            ("rlcore-sync", "rlcore-replay", "rlcore-apex", "rlcore-async", "rlcore-alphazero", "rlcore-multiagent"),
+        ),
     ):
         assert f"{kind}: none installed: {' or '.join(f'pip install {name}' for name in packages)}" in found
     assert any("fast@fast-one" in line and "fast@fast-two" in line for line in found)

@@ -53,7 +53,8 @@ class TableGame(BatchedModel):
     def step(
         self, states: Columns, actions: NDArray[Any], rng: np.random.Generator
     ) -> tuple[Columns, NDArray[np.float32]]:
-        moves = [self._nodes[node][1][action] for (node,), action in zip(states.tolist(), actions.tolist(), strict=True)]
+        nodes = [self._nodes[node] for (node,) in states.tolist()]
+        moves = [edges[action] for (_, edges), action in zip(nodes, actions.tolist(), strict=True)]
         children = np.array([child for child, _ in moves], np.int64).reshape(-1, 1)
         return children, np.array([rewards for _, rewards in moves], np.float32).reshape(-1, self.players)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rlcore.testing.suites import ActorTests, PluginTests, PolicyGraphTests
 from rlcore_torch import PPOCentral
 
@@ -49,6 +51,31 @@ class TestPPOWithEverySetting(PolicyGraphTests):
 class TestPPOActor(ActorTests):
     graph = "torch.ppo"
     config = {"squash": True}
+
+
+#: A game, whose rules it plans with.
+TICTACTOE: dict[str, Any] = {
+    "env": "batched:tictactoe",
+    "config": {"search": {"simulations": 8}, "model": {"hidden": [16], "shared_value": True}},
+}
+
+
+class TestAlphaZero(PolicyGraphTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = TICTACTOE["config"]
+
+
+class TestAlphaZeroWithTwoNetworks(PolicyGraphTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = {"search": {"simulations": 8, "solver": False, "leaves": 4}, "model": {"hidden": [8, 8]}}
+
+
+class TestAlphaZeroActor(ActorTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = TICTACTOE["config"]
 
 
 class TestIMPALA(PolicyGraphTests):

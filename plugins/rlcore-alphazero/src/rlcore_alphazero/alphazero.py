@@ -63,8 +63,8 @@ class AlphaZero(PolicyOptimizer):
         spec = local.graph_spec(self._policy_id)
         if spec.model is None or not spec.graph.plans:
             raise OptimizerError(
-                f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that plans, such "
-                "as torch.alphazero, and an environment whose rules are known, such as batched:connect_four"
+                f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that plans, "
+                "such as torch.alphazero, and an environment whose rules are known, such as batched:connect_four"
             )
         seeds = np.random.SeedSequence(config.seed).spawn(2)
         self._match_seed = seeds[1]
@@ -74,9 +74,8 @@ class AlphaZero(PolicyOptimizer):
         search: SearchConfig = spec.config.search  # type: ignore[attr-defined]  # see above
         if config.gate.simulations is not None:
             search = search.model_copy(update={"simulations": config.gate.simulations})
-        judge = functools.partial(
-            CandidateEvaluator, local.graph(self._policy_id).actor() or spec, spec.model, search, config.gate.opening_moves
-        )
+        policy = local.graph(self._policy_id).actor() or spec
+        judge = functools.partial(CandidateEvaluator, policy, spec.model, search, config.gate.opening_moves)
         gpus = Resources(gpus=sum(device.startswith("cuda") for device in config.devices))
         self._memory = evaluators.others("replay buffer", [memory], Resources(), self._replace_memory)
         self._learner = evaluators.others("model optimizer", [learner], gpus, self._replace_learner)

@@ -1,4 +1,4 @@
-"""NetworkGraph, TorchPolicyGraph: policy graphs whose actions are drawn from a distribution and learnt from as they were drawn.
+"""NetworkGraph, TorchPolicyGraph: policies in networks; actions drawn from a distribution, and learnt from as drawn.
 
 What they differ in is the loss and rho.
 """
@@ -149,7 +149,7 @@ class NetworkGraph(TorchGraph, DrawnGraph):
 
 
 class TorchPolicyGraph(NetworkGraph):
-    """The same, where the loss goes by the log-probabilities of the actions that were taken: subclasses give ``loss``."""
+    """The same, where the loss goes by the log-probabilities of the actions taken: subclasses give ``loss``."""
 
     @abstractmethod
     def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:

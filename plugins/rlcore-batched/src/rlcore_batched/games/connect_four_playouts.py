@@ -23,8 +23,8 @@ Stones = NDArray[np.uint64]
 
 
 def play_out(mover: Stones, other: Stones, rng: np.random.Generator) -> NDArray[np.int8]:
-    """The results of games from boards ``[n]`` on which the stones ``mover`` are to play and ``other`` have, if anybody,
-    won: 1 where the mover wins, -1 where the other does, 0 for a draw; int8 ``[n]``."""
+    """The results of games from boards ``[n]`` on which ``mover`` are to play and ``other``, if anybody, have won:
+    1 where the mover wins, -1 where the other does, 0 for a draw; int8 ``[n]``."""
     results = np.empty(len(mover), np.int8)
     for start in range(0, len(mover), BOARDS_AT_ONCE):
         part = slice(start, start + BOARDS_AT_ONCE)
