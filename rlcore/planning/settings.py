@@ -16,7 +16,8 @@ class SearchConfig(GraphConfig):
     (Silver et al. 2017, methods, "Select"). ``root_noise`` is the share of a Dirichlet distribution with parameter
     ``noise_alpha`` in the priors at the root, ``temperature`` (a schedule of a player's own moves) flattens the visits
     that a move is drawn by, and ``random_moves`` is the share of moves that are drawn evenly from the legal ones: all
-    three hold where it explores alone. ``reuse`` goes on from the part of the last tree that is still of use.
+    three hold where it explores alone. ``reuse`` goes on from the part of the last tree that is still of use: what it
+    finds then depends on the calls before, and the trees are part of the state.
 
     ``solver`` proves values: a move to a won position wins, and a position is as good as its best move once all are
     proven (Winands et al. 2008, "Monte-Carlo Tree Search Solver"). What is proven is not looked into any more.
@@ -30,5 +31,5 @@ class SearchConfig(GraphConfig):
     noise_alpha: PositiveFloat = 1.0
     temperature: NonNegativeSchedule = 1.0
     random_moves: float = Field(0.0, ge=0.0, le=1.0)
-    reuse: bool = True
+    reuse: bool = False
     solver: bool = True

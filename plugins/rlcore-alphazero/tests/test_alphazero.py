@@ -86,8 +86,10 @@ def test_other_seeds_give_other_games() -> None:
     assert games(one) != games(other)
 
 
-def test_it_goes_on_exactly_from_a_state() -> None:
-    whole, first, second = made(), made(), made()
+@pytest.mark.parametrize("reuse", [False, True])
+def test_it_goes_on_exactly_from_a_state(reuse: bool) -> None:
+    policy = {**POLICY, "search": {"simulations": 6, "reuse": reuse}}
+    whole, first, second = made(policy=policy), made(policy=policy), made(policy=policy)
     for _ in range(6):
         whole.step()
     for _ in range(3):
