@@ -27,9 +27,9 @@ class SearchConfig(GraphConfig):
     leaves: PositiveInt = 1
     virtual_loss: NonNegativeFloat = 1.0
     c_puct: PositiveFloat = 1.5
-    root_noise: float = Field(0.25, ge=0.0, le=1.0)
+    root_noise: float = Field(default=0.25, ge=0.0, le=1.0)
     noise_alpha: PositiveFloat = 1.0
     temperature: NonNegativeSchedule = 1.0
-    random_moves: float = Field(0.0, ge=0.0, le=1.0)
+    random_moves: float = Field(default=0.0, ge=0.0, le=1.0)
     reuse: bool = False
     solver: bool = True

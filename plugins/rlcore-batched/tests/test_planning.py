@@ -113,15 +113,15 @@ def test_positions_are_drawn_for_the_terminal() -> None:
 
 def searched(game: BitBoardGame, states: np.ndarray, simulations: int) -> Trees:
     trees = Trees(game, states, len(states) * 300)
-    Search(trees, Playouts(game), SearchConfig(solver=True)).run(simulations, np.random.default_rng(0))
+    Search(trees, Playouts(game), SearchConfig(solver=True, c_puct=5.0)).run(simulations, np.random.default_rng(0))
     return trees
 
 
 def test_the_solver_alone_proves_positions_of_tic_tac_toe() -> None:
     game, solved = TicTacToe(), TicTacToe().solved()
     stones = np.bitwise_count(np.asarray(solved.states)).sum(axis=1)
-    chosen = np.flatnonzero(stones >= 3)[::9]
-    trees = searched(game, np.asarray(solved.states)[chosen], 600)
+    chosen = np.flatnonzero(stones >= 4)[::7]
+    trees = searched(game, np.asarray(solved.states)[chosen], 1500)
     found = found_in(trees, 1.0)
     assert found.proven.all()
     assert set(found.value.tolist()) == {-1.0, 0.0, 1.0}

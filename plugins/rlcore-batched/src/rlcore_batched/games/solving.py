@@ -12,7 +12,7 @@ from rlcore_batched.games.bit_boards import BitBoardGame
 def solve(game: BitBoardGame) -> Solved:
     """All positions that are not over, in the order of their plies and of their stones; of which the best moves are
     those that keep the value (Zermelo 1913). Everything is held at once: for games of some thousand positions."""
-    levels = [game.initial(1, np.random.default_rng(0))]
+    levels = [np.asarray(game.initial(1, np.random.default_rng(0)))]
     while len(levels[-1]):
         levels.append(_successors(game, levels[-1]))
     values = np.zeros(0)
