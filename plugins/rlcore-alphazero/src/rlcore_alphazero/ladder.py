@@ -132,7 +132,8 @@ def draw(rungs: Sequence[Rung], path: Path) -> Path:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise UserError(f"drawing needs matplotlib, which cannot be imported ({error}): pip install matplotlib") from error
+        hint = "pip install matplotlib"
+        raise UserError(f"drawing needs matplotlib, which cannot be imported ({error}): {hint}") from error
     figure = Figure(figsize=(7.0, 4.5), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots()
