@@ -72,6 +72,15 @@ class TestAlphaZeroWithTwoNetworks(PolicyGraphTests):
     config = {"search": {"simulations": 8, "solver": False, "leaves": 4}, "model": {"hidden": [8, 8]}}
 
 
+class TestAlphaZeroWithATower(PolicyGraphTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = {
+        "search": {"simulations": 4},
+        "model": {"encoder": "tower", "tower": {"blocks": 1, "channels": 4}, "hidden": [8]},
+    }
+
+
 class TestAlphaZeroActor(ActorTests):
     graph = "torch.alphazero"
     env = TICTACTOE["env"]
