@@ -24,7 +24,7 @@ TOOLS := mkdocs-material mypy pytest-timeout pytest-xdist ruff types-PyYAML
 
 KERNEL := pyproject.toml constraints.txt
 DEMO_PLUGINS := plugins/rlcore-gym plugins/rlcore-torch plugins/rlcore-sync
-BENCH_PLUGINS := $(DEMO_PLUGINS) plugins/rlcore-replay
+BENCH_PLUGINS := $(DEMO_PLUGINS) plugins/rlcore-replay plugins/rlcore-tf
 # rlcore-gym first: pip takes it, with its extras, for another package than the one that those after it require.
 PLUGINS := $(patsubst %/pyproject.toml,%,plugins/rlcore-gym/pyproject.toml \
   $(sort $(filter-out plugins/rlcore-gym/%,$(wildcard plugins/*/pyproject.toml))))
@@ -50,7 +50,7 @@ help:
 	@echo 'make learning  the long tests: training to learnt policies, compiling'
 	@echo 'make docs      the documentation, into site/'
 	@echo 'make space-table  runs every algorithm in every space and writes docs/space-table.md, in some minutes'
-	@echo 'make bench     ours beside Stable-Baselines3 and a plain torch loop, in .venv-bench'
+	@echo 'make bench     ours beside Stable-Baselines3 and a plain torch loop, torch beside TensorFlow, in .venv-bench'
 	@echo 'make clean     removes the environments and everything built'
 
 # -- environments

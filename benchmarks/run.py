@@ -1,7 +1,8 @@
 """Measures ours beside its peers and its limits on this machine: ``make bench``.
 
 PPO on CartPole-v1 end to end runs in a fresh process for each contestant and seed, the contestants in turns, imports
-not counted; sampling alone takes turns within one process. Prints tables, and writes a JSON line for each figure.
+not counted; sampling alone, and training under torch and TensorFlow, take turns within one process. Prints tables, and
+writes a JSON line for each figure.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def main() -> None:
     path = options.out / f"{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     found: list[Row] = []
     with path.open("w") as file:
-        for row in [machine(), *trainings(options.env_steps, options.seeds), *samplings()]:
+        for row in [machine(), *trainings(options.env_steps, options.seeds), *samplings(), *frameworks()]:
             file.write(json.dumps(row) + "\n")
             found.append(row)
     print("\n".join(report(found)))
@@ -71,6 +72,10 @@ def trainings(env_steps: int, seeds: int) -> Iterator[Row]:
 
 def samplings() -> Iterator[Row]:
     yield from call(["sampling.py"])
+
+
+def frameworks() -> Iterator[Row]:
+    yield from call(["frameworks.py"])
 
 
 def call(command: list[str]) -> list[dict[str, Any]]:
@@ -119,6 +124,22 @@ def report(found: Iterable[Row]) -> Iterator[str]:
     (split,) = [row for row in found if row["task"] == "sampling_shares"]
     parts = ", ".join(f"{name} {split[name]:.0%}" for name in ("environment", "acting", "bookkeeping"))
     yield f"\nWhere sampling spends its time: {parts}"
+    yield "\nTensorFlow beside torch, on CartPole-v1 by the recipes' own settings, functions traced\n"
+    yield "| algorithm | env steps/s, torch | TensorFlow | x torch | x torch by CPU time |"
+    yield "|---|--:|--:|--:|--:|"
+    for one, other in pairs_of_frameworks(found):
+        speeds = f"{one['steps_per_s']:,.0f} | {other['steps_per_s']:,.0f}"
+        yield f"| {one['algorithm']} | {speeds} | {other['of_torch']:.2f} | {other['of_torch_cpu']:.2f} |"
+
+
+def pairs_of_frameworks(found: list[Row]) -> Iterator[tuple[Row, Row]]:
+    """By algorithm the row of torch and that of TensorFlow."""
+    own = [row for row in found if row["task"] == "frameworks"]
+    for one in own:
+        if one["framework"] == "torch":
+            yield one, next(
+                row for row in own if row["algorithm"] == one["algorithm"] and row["framework"] != "torch"
+            )
 
 
 def times_base(rows: list[Row], base: list[Row], key: str) -> float:

@@ -5,8 +5,9 @@ What is exported here is imported when it is first used, so that ``import rlcore
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore.algorithm import Algorithm as Algorithm
@@ -55,14 +56,4 @@ _HOMES = {
 
 __all__ = sorted(_HOMES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rlcore' has no attribute '{name}'")
-    value = getattr(importlib.import_module(f"rlcore.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

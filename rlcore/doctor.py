@@ -195,6 +195,10 @@ def _requirements(distribution: str) -> list[str]:
     return list(dict.fromkeys(name for name in names if not name.startswith("rlcore-")))
 
 
+#: Kinds of which a training needs none.
+OPTIONAL_KINDS = ("hook", "command")
+
+
 def parts() -> Section:
     """What can be named in a config, by kind, and what is missing for a first training."""
     section = Section("parts")
@@ -202,7 +206,7 @@ def parts() -> Section:
         plugins = registry.available(kind)
         if plugins:
             section.add(f"{which.label}: {', '.join(dict.fromkeys(plugin.name for plugin in plugins))}")
-        elif kind != "hook":
+        elif kind not in OPTIONAL_KINDS:
             ours = list(dict.fromkeys(known.names_of(kind).values()))
             hint = f": {' or '.join(map(lookup_errors.install_line, ours))}" if ours else ""
             section.add(f"{which.label}: none installed{hint}", Level.PROBLEM)

@@ -56,6 +56,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "optimizer": ("self_play",),
             "algorithm": ("ppo_central",),
         },
+        "rlcore-tune": {"command": ("tune",)},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )

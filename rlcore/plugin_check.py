@@ -66,7 +66,8 @@ def load_here(plugin: Plugin) -> Finding:
             return Finding(plugin, problem=_one_line(str(error)))
         problem = _one_line(f"{type(cause).__name__}: {cause}")
         return Finding(plugin, problem=problem, where=_where(cause))
-    named = part if hasattr(part, "__qualname__") or inspect.ismodule(part) else type(part)
+    own = hasattr(part, "__qualname__") or inspect.ismodule(part) or "__doc__" in getattr(part, "__dict__", {})
+    named = part if own else type(part)
     # A class's own docstring: one inherited from the base says nothing about it.
     lines = (named.__doc__ or "").strip().splitlines()
     return Finding(plugin, summary=lines[0] if lines else None)

@@ -136,9 +136,9 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         process is not connected to Ray, a Ray of its own is started until it ends. Within the runtimes of rlcore,
         evaluators are spawned by an ``EvaluatorSet`` instead.
         """
-        from rlcore.runtime.ray.evaluator import remote_evaluator
+        from rlcore.runtime.ray.remote import remote_object
 
-        return remote_evaluator(cls, same)
+        return remote_object(cls, (), same)
 
     def _make_sampler(self, index: int, explore: bool) -> ColumnarSampler | GeneralSampler:
         if self.env.lockstep and len(self._roles) == 1:

@@ -41,13 +41,15 @@ Registered = TypeVar("Registered")
 class Kind:
     """A kind of part: its entry-point group, and the base class (as import path) that parts of it derive from.
 
-    ``base`` is None where any object will do; with ``callables`` a function that makes the part will do as well.
+    ``base`` is None where any object will do; with ``callables`` a function that makes the part will do as well. Parts
+    are classes, or with ``objects`` instances of the base class.
     """
 
     name: str
     group: str
     base: str | None
     callables: bool = False
+    objects: bool = False
 
     @property
     def label(self) -> str:
@@ -59,6 +61,10 @@ class Kind:
         if self.base is None:
             return
         base = import_object(self.base)
+        if self.objects:
+            if not isinstance(part, base):
+                raise InvalidPluginError(f"{what} is {_describe(part)}, not a {self.base.replace(':', '.')}")
+            return
         if inspect.isclass(part) and issubclass(part, base):
             missing = ", ".join(sorted(getattr(part, "__abstractmethods__", ())))
             if missing:
@@ -80,6 +86,7 @@ KINDS: Mapping[str, Kind] = MappingProxyType(
             Kind("algorithm", "rlcore.algorithms", "rlcore.algorithm:Algorithm"),
             Kind("runtime", "rlcore.runtimes", "rlcore.runtime.base:Runtime"),
             Kind("hook", "rlcore.hooks", None),
+            Kind("command", "rlcore.commands", "click:Command", objects=True),
         )
     }
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcore.checkpoint import load_tree
-from rlcore.config import parse_config
+from rlcore.config import ResolvedPolicy, parse_config
 from rlcore.env import Spaces
 from rlcore.errors import CheckpointError, ConfigError
 from rlcore.layers import merge, replaced_collection
@@ -83,6 +83,38 @@ def read_saved(path: Path | str, overrides: Mapping[str, Any], trust: bool) -> S
     )
     run_folder = RunFolder.open(path) if is_run_folder(path) else None
     return Saved(folder, Resolved(config, policies, Provenance()), state, run_folder, others)
+
+
+def read_to_take_over(path: Path | str, run: Resolved) -> Saved:
+    """The whole state in the checkpoint or run folder ``path``, for a run with other settings to go on from.
+
+    Its environments begin anew. Raises ``CheckpointError`` where it cannot be read, and ``ConfigError`` where ``run``
+    has other policies, graphs, models, filters or optimizers, so that the state would not fit.
+    """
+    folder = checkpoint_folder(path)
+    state, manifest = load_tree(folder)
+    _check_parts_of(folder, state, manifest)
+    try:
+        before = {name: settings_of(entry) for name, entry in manifest["policies"].items()}
+        kept = _what_holds_state(before, manifest["config"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(f"checkpoint {folder} is of no run: {error!r}") from error
+    asked = _what_holds_state(run.policies, run.config.to_tree())
+    for key in [*kept, *(key for key in asked if key not in kept)]:
+        if kept.get(key) != asked.get(key):
+            raise ConfigError(
+                f"{key}: {asked.get(key)!r} cannot take over the state of {folder}, where it is {kept.get(key)!r}"
+            )
+    return Saved(folder, run, state, None, evaluators_changed=True)
+
+
+def _what_holds_state(policies: Mapping[str, ResolvedPolicy], config: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that say which parts hold the state of a run, by dotted key."""
+    found: dict[str, Any] = {key: config[key] for key in ("filter", "reward_filter") if key in config}
+    for name, settings in policies.items():
+        own = {"graph": settings.graph, "model": dict(settings.model), "optimizer.name": settings.optimizer.name}
+        found |= {f"{key}" if len(policies) == 1 else f"policies.{name}.{key}": value for key, value in own.items()}
+    return found
 
 
 #: Settings of the evaluators that say what they are, and not how they are waited for.

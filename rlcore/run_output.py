@@ -11,7 +11,7 @@ from rlcore.checkpoint import Checkpoints
 from rlcore.config import RunConfig
 from rlcore.config_text import dump_yaml
 from rlcore.hooks import Hooks
-from rlcore.results import RunFolder, plain
+from rlcore.results import RunFolder, is_run_folder, plain
 from rlcore.tensorboard import EventWriter, open_events
 
 #: The part of a run folder that holds videos of evaluations.
@@ -52,6 +52,15 @@ class RunOutput:
     def reopen(cls, folder: RunFolder | None, iteration: int, config: RunConfig, hooks: Hooks) -> RunOutput:
         """The folder of a run that goes on after ``iteration``; it changes when the run begins."""
         return cls(folder, config, hooks, (iteration, dump_yaml(config.to_tree())))
+
+    @classmethod
+    def take_over(cls, path: Path | str | None, iteration: int, config: RunConfig, hooks: Hooks) -> RunOutput:
+        """A folder at ``path``, new or of a run, that goes on after ``iteration`` of another one; or none."""
+        if path is None or not is_run_folder(path):
+            return cls.create(path, config, hooks)
+        output = cls.reopen(RunFolder.open(path), iteration, config, hooks)
+        output.begin()
+        return output
 
     @property
     def path(self) -> Path | None:

@@ -20,7 +20,7 @@ from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import PolicyOptimizer
 from rlcore.progress import Counters, EpisodeWindow, Iteration, make_row, measured
 from rlcore.resolve import Resolved, resolve
-from rlcore.restoring import Saved, read_saved, read_starts
+from rlcore.restoring import Saved, read_saved, read_starts, read_to_take_over
 from rlcore.run_output import RunOutput
 from rlcore.saved_policies import policy_trees
 from rlcore.saved_replay import mark_replay, restore_replay, with_replay
@@ -120,6 +120,49 @@ class Trainer:
             trainer.close()
             raise
         return trainer
+
+    @classmethod
+    def take_over(
+        cls,
+        path: Path | str,
+        config: Mapping[str, Any] | RunConfig | Resolved,
+        *,
+        hooks: Iterable[object] = (),
+        out: Path | str | None = None,
+    ) -> Trainer:
+        """A trainer with the settings ``config`` that goes on from all that another run had come to.
+
+        ``path`` is the other's checkpoint or run folder: weights, optimizer states, counters, filters and replay
+        memories are taken over; environments begin anew. ``out`` is a new run folder, or that of a run which gives up
+        its own course: its rows up to there stay, and its last checkpoint is what was taken over.
+
+        Raises ``CheckpointError`` where ``path`` cannot be read, ``ConfigError`` where its state would not fit.
+        """
+        run = config if isinstance(config, Resolved) else resolve(config)
+        saved = read_to_take_over(path, run)
+        trainer = cls(run, hooks=hooks)
+        try:
+            with saved.reading():
+                trainer._go_on(saved)
+            trainer._output = RunOutput.take_over(out, trainer.counters.iteration, run.config, trainer._hooks)
+            trainer._last = trainer._state()
+            trainer._save_last()
+        except BaseException:
+            trainer.close()
+            raise
+        return trainer
+
+    @classmethod
+    def remote(cls, config: Mapping[str, Any] | RunConfig | Resolved, **same: Any) -> Any:
+        """The same thing as a Ray actor: its handle, whose methods are called as ``handle.step.remote()``.
+
+        Takes the arguments of the class, and can have evaluators of its own (``runtime: ray``), which end with it.
+        Paths are those of the machine that it runs on. Where this process is not connected to Ray, a Ray of its own is
+        started until it ends.
+        """
+        from rlcore.runtime.ray.remote import remote_object
+
+        return remote_object(cls, (config,), same)
 
     @property
     def optimizers(self) -> tuple[PolicyOptimizer, ...]:
@@ -224,6 +267,10 @@ class Trainer:
         score: float | None = self.row["evaluation_return_mean" if evaluated else "episode_return_mean"]
         return score
 
+    def stop_reached(self) -> str | None:
+        """The stop key that the last row has reached, as ``key=value``; None where there is more to train."""
+        return self._stop.reached(self.row)
+
     # -- evaluation
 
     def evaluate(self, episodes: int | None = None) -> EvaluationResult:
@@ -278,6 +325,11 @@ class Trainer:
         state = self._state()
         save_tree(path, self._with_replay(state), self._manifest(state) | {"iteration": self.counters.iteration})
         return Path(path)
+
+    def checkpoint(self) -> None:
+        """Writes the checkpoint of the last iteration into the run folder, unless it is there or there is no folder."""
+        self._check_open()
+        self._save_last()
 
     def _state(self) -> State:
         """What training goes on from, as a tree; the optimizers' part may change with the next step.

@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from rlcore.acting.architecture import POLICY, refuse_encoders
 from rlcore.acting.box_scale import BoxScale
+from rlcore.acting.choice import PolicyActor, PolicyChoice, RatedChoice
 from rlcore.acting.critic_architecture import CriticArchitecture
-from rlcore.acting.exploration import ActionNoise, ExplorationRate, uniform
+from rlcore.acting.exploration import ActionNoise, uniform
 from rlcore.acting.masks import mask_for
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.networks import MLP
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.priorities import with_priorities
-from rlcore.acting.states import check_state
-from rlcore.acting.weighted import WeightedActor
 from rlcore.batch import SampleBatch
 from rlcore.columns import Array, Columns
-from rlcore.policy_graph import (
-    ActOutput,
-    ActRows,
-    GraphConfig,
-    OtherAgents,
-    Progress,
-    State,
-    Weights,
-)
+from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, OtherAgents, State, Weights
 from rlcore.returns import n_step
 from rlcore.schedule import NonNegativeSchedule
 
@@ -81,8 +72,10 @@ def architecture_of(
     )
 
 
-class DeterministicChoice:
-    """How a policy's outputs become actions and rows become transitions: the part that no framework computes."""
+class DeterministicChoice(RatedChoice, PolicyChoice):
+    """Of a policy's outputs before tanh; its rate is the scale of the noise."""
+
+    scale: BoxScale
 
     def __init__(
         self,
@@ -91,27 +84,28 @@ class DeterministicChoice:
         config: DeterministicConfig,
     ) -> None:
         """``SpaceError`` for actions that are not in a bounded Box."""
+        super().__init__("noise", config.noise)
         self.scale = BoxScale.of(action_space)
-        mask_for(observation_space, action_space)  # refuses masks, which have nothing to mask here
+        self.mask = mask_for(observation_space, action_space)  # refuses masks, which have nothing to mask here
         self._config = config
-        self.noise = ExplorationRate(config.noise)
+        self.lookahead = config.n_step - 1
         self.draws = ActionNoise(config.noise_correlation, self.scale.size)
 
-    @property
-    def lookahead(self) -> int:
-        """Rows that sums over several steps need."""
-        return self._config.n_step - 1
-
     def choose(
-        self, outputs: Float32, state: State, rows: ActRows | None, explore: bool, rng: np.random.Generator
+        self,
+        outputs: Float32,
+        obs: Columns,
+        state: State,
+        rows: ActRows | None,
+        explore: bool,
+        rng: np.random.Generator,
     ) -> ActOutput:
-        """Actions ``[n, *shape]`` of the policy's outputs before tanh, ``[n, k]``, and the noise's state."""
         if not explore:
             return ActOutput(self.scale.to_box(np.tanh(outputs)), state)
         noise, after = self.draws.draw(len(outputs), state, rng)
-        if self.noise.env_steps < self._config.random_steps:
+        if self.rate.env_steps < self._config.random_steps:
             return ActOutput(self.scale.to_box(uniform(noise)), after)
-        unit = np.tanh(outputs) + np.asarray(self.noise.of(rows), np.float32).reshape(-1, 1) * noise
+        unit = np.tanh(outputs) + np.asarray(self.rate.of(rows), np.float32).reshape(-1, 1) * noise
         return ActOutput(self.scale.to_box(np.clip(unit, -1.0, 1.0)), after)
 
     def finish(self, batch: SampleBatch, values: ActionValues) -> SampleBatch:
@@ -124,24 +118,15 @@ class DeterministicChoice:
         taken, best = values(batch.obs, actions), values(batch.obs, None)
         return with_priorities(done, taken, best, values(batch.last_obs, None))
 
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``noise()``, the scale as it stands, and ``set_noise(number or array by slot, or None)``."""
-        return {"noise": self._noise, "set_noise": self._set_noise}
 
-    def _noise(self) -> float | NDArray[np.float64]:
-        now = self.noise.now()
-        return now.copy() if now.ndim else float(now)
-
-    def _set_noise(self, value: ArrayLike | None) -> None:
-        self.noise.set(value)
-
-
-class DeterministicActor(WeightedActor):
+class DeterministicActor(PolicyActor):
     """:class:`rlcore.policy_graph.Actor` of DDPG and TD3 for the graphs of every framework.
 
     Raises ``SpaceError`` for spaces that it cannot read or act in, ``ConfigError`` for a model with convolutions or a
     custom one, ``UserError`` for missing weights or wrong shapes.
     """
+
+    _choice: DeterministicChoice
 
     def __init__(
         self,
@@ -150,41 +135,17 @@ class DeterministicActor(WeightedActor):
         config: DeterministicConfig,
         weights: Weights,
     ) -> None:
-        self._choice = DeterministicChoice(observation_space, action_space, config)
-        self._architecture = architecture_of(observation_space, self._choice.scale, config)
+        choice = DeterministicChoice(observation_space, action_space, config)
+        self._architecture = architecture_of(observation_space, choice.scale, config)
         refuse_encoders(self._architecture)
-        self._config = config
-        self.lookahead = self._choice.lookahead
+        self._critic_names = self._architecture.critic_names if config.initial_priorities else ()
         self._flatten = FlatObs(observation_space, config.model.scale)
         shapes = self._architecture.shapes() if config.initial_priorities else self._architecture.policy_shapes()
-        super().__init__(shapes, weights)
-
-    def describe(self) -> dict[str, Any]:
-        """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""
-        return {"config": self._config.model_dump(mode="json")}
+        super().__init__(choice, config, shapes, weights)
 
     def rebuild(self, weights: Weights) -> None:
         self._policy = MLP(weights, POLICY, self._architecture.activation)
-        names = self._architecture.critic_names if self._config.initial_priorities else ()
-        self._critics = [MLP(weights, name, self._architecture.activation) for name in names]
-
-    def initial_state(self, n: int) -> State:
-        """That of correlated noise, else ``()``."""
-        return self._choice.draws.initial_state(n)
-
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for observations ``[n, ...]``; without ``explore`` the policy's own."""
-        x = self._flatten(obs)
-        check_state(state, self._choice.draws.state_parts, len(x))
-        return self._choice.choose(self._policy(x), state, rows, explore, rng)
+        self._critics = [MLP(weights, name, self._architecture.activation) for name in self._critic_names]
 
     def _values(self, obs: Columns, actions: Array | None) -> Float32:
         x, scale = self._flatten(obs), self._choice.scale
@@ -195,18 +156,3 @@ class DeterministicActor(WeightedActor):
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""
         return self._choice.finish(batch, self._values)
-
-    def on_progress(self, progress: Progress) -> None:
-        """The schedule of the noise goes by the environment steps."""
-        self._choice.noise.advance(progress.env_steps)
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        return self._choice.utilities()
-
-    def get_state(self) -> dict[str, Any]:
-        """``weights`` and ``noise``."""
-        return {**super().get_state(), "noise": self._choice.noise.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.noise.set_state(state["noise"])

@@ -12,28 +12,19 @@ from pydantic import Field, NonNegativeInt, PositiveInt
 
 from rlcore.acting.architecture import POLICY, refuse_encoders
 from rlcore.acting.box_scale import BoxScale
+from rlcore.acting.choice import PolicyActor, PolicyChoice
 from rlcore.acting.critic_architecture import CriticArchitecture
 from rlcore.acting.distributions import Categorical
 from rlcore.acting.exploration import ActionNoise, uniform
-from rlcore.acting.masks import ActionMask, mask_for
+from rlcore.acting.masks import mask_for
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.networks import MLP
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.q_architecture import discrete_actions
-from rlcore.acting.states import check_state
-from rlcore.acting.weighted import WeightedActor
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError
-from rlcore.policy_graph import (
-    ActOutput,
-    ActRows,
-    GraphConfig,
-    OtherAgents,
-    Progress,
-    State,
-    Weights,
-)
+from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, OtherAgents, State, Weights
 from rlcore.returns import n_step
 
 Float32 = NDArray[np.float32]
@@ -63,10 +54,10 @@ class SoftConfig(GraphConfig):
         return SoftConfig(**{name: getattr(self, name) for name in SoftConfig.model_fields})
 
 
-class SoftChoice:
-    """How a policy's outputs become actions and rows become transitions: the part that no framework computes.
+class SoftChoice(PolicyChoice):
+    """Of a stochastic policy's outputs.
 
-    In a bounded Box the outputs are means and log standard deviations ``[n, 2k]`` of a Gaussian before tanh; of
+    In a bounded Box these are means and log standard deviations ``[n, 2k]`` of a Gaussian before tanh; of
     Discrete actions they are logits ``[n, actions]``.
     """
 
@@ -82,8 +73,9 @@ class SoftChoice:
         if self.discrete and config.noise_correlation:
             raise ConfigError("policy.noise_correlation: discrete actions are drawn without noise")
         self.draws = ActionNoise(config.noise_correlation, 0 if self.scale is None else self.scale.size)
-        self.mask: ActionMask | None = mask_for(observation_space, action_space)
-        self.env_steps = 0
+        self.mask = mask_for(observation_space, action_space)
+        self.lookahead = config.n_step - 1
+        self._env_steps = 0
 
     def architecture(self, observation_space: gymnasium.Space[Any]) -> CriticArchitecture:
         """The networks. ``SpaceError`` for a space that cannot be seen, ``ConfigError`` for a model that does not
@@ -96,11 +88,6 @@ class SoftChoice:
             sizes = {"policy_outputs": 2 * self.scale.size, "action_inputs": self.scale.size}
         return CriticArchitecture.of(observation_space, self._config.model, critics=2, **sizes)
 
-    @property
-    def lookahead(self) -> int:
-        """Rows that sums over several steps need."""
-        return self._config.n_step - 1
-
     def choose(
         self,
         outputs: Float32,
@@ -110,8 +97,7 @@ class SoftChoice:
         explore: bool,
         rng: np.random.Generator,
     ) -> ActOutput:
-        """Actions ``[n, ...]`` and the noise's state. ``NoLegalActionError`` where an action mask allows nothing."""
-        at_random = explore and self.env_steps < self._config.random_steps
+        at_random = explore and self._env_steps < self._config.random_steps
         if self._categorical is not None:
             logits = np.zeros_like(outputs) if at_random else outputs
             if self.mask is not None:
@@ -132,13 +118,29 @@ class SoftChoice:
         """rho: sums of rewards."""
         return self.draws.without_states(n_step(batch, self._config.n_step, self._config.gamma))
 
+    def advance(self, env_steps: int) -> None:
+        self._env_steps = env_steps
 
-class SoftActor(WeightedActor):
+    def utilities(self) -> Mapping[str, Callable[..., Any]]:
+        """None: how much is explored is learnt."""
+        return {}
+
+    def get_state(self) -> dict[str, Any]:
+        """``env_steps``."""
+        return {"env_steps": self._env_steps}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._env_steps = int(state["env_steps"])
+
+
+class SoftActor(PolicyActor):
     """:class:`rlcore.policy_graph.Actor` of soft actor-critic for the graphs of every framework.
 
     Raises ``SpaceError`` for spaces that it cannot read or act in, ``ConfigError`` for a model with convolutions or a
     custom one, ``UserError`` for missing weights or wrong shapes.
     """
+
+    _choice: SoftChoice
 
     def __init__(
         self,
@@ -147,56 +149,16 @@ class SoftActor(WeightedActor):
         config: SoftConfig,
         weights: Weights,
     ) -> None:
-        self._choice = SoftChoice(observation_space, action_space, config)
-        architecture = self._choice.architecture(observation_space)
+        choice = SoftChoice(observation_space, action_space, config)
+        architecture = choice.architecture(observation_space)
         refuse_encoders(architecture)
         self._activation = architecture.activation
-        self._config = config
-        self.lookahead = self._choice.lookahead
         self._flatten = FlatObs(observation_space, config.model.scale)
-        super().__init__(architecture.policy_shapes(), weights)
-
-    def describe(self) -> dict[str, Any]:
-        """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""
-        return {"config": self._config.model_dump(mode="json")}
+        super().__init__(choice, config, architecture.policy_shapes(), weights)
 
     def rebuild(self, weights: Weights) -> None:
         self._policy = MLP(weights, POLICY, self._activation)
 
-    def initial_state(self, n: int) -> State:
-        """That of correlated noise, else ``()``."""
-        return self._choice.draws.initial_state(n)
-
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for observations ``[n, ...]``; without ``explore`` the likeliest, of Gaussians the image of the
-        mean. ``NoLegalActionError`` where an action mask allows nothing."""
-        x = self._flatten(obs)
-        check_state(state, self._choice.draws.state_parts, len(x))
-        return self._choice.choose(self._policy(x), obs, state, rows, explore, rng)
-
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps."""
         return self._choice.finish(batch)
-
-    def on_progress(self, progress: Progress) -> None:
-        """The first steps, taken at random, are steps of the environment."""
-        self._choice.env_steps = progress.env_steps
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        return {}
-
-    def get_state(self) -> dict[str, Any]:
-        """``weights`` and ``env_steps``."""
-        return {**super().get_state(), "env_steps": self._choice.env_steps}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.env_steps = int(state["env_steps"])

@@ -1,4 +1,7 @@
-"""The ``rlcore`` command. Subcommands are imported when they are called, so that ``rlcore --help`` is quick."""
+"""The ``rlcore`` command. Subcommands are imported when they are called, so that ``rlcore --help`` is quick.
+
+Installed packages add subcommands with entry points of the group ``rlcore.commands``, each a click command.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }
 
+#: The entry points of commands of installed packages; the same as of the kind ``command`` in the registry.
+GROUP = "rlcore.commands"
+
 #: Exit codes: what the user can mend; Ctrl-C.
 USER_ERROR, INTERRUPTED = 2, 130
 
@@ -32,28 +38,33 @@ class RlcoreGroup(click.Group):
     """Imports a subcommand when it is called, gives every one ``--debug``, and words all errors alike."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
+        return [*COMMANDS, *added_commands()]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
+        command: click.Command
+        if cmd_name in COMMANDS:
+            module, _, name = COMMANDS[cmd_name][0].partition(":")
+            command = getattr(importlib.import_module(module), name)
+        elif cmd_name in added_commands():
+            from rlcore import registry
+
+            command = registry.load("command", cmd_name)
+        else:
             return None
-        module, _, name = COMMANDS[cmd_name][0].partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
         _add_debug(command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # Without importing them, which click's own overview would do.
         with formatter.section("Commands"):
-            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+            lines = {name: line for name, (_, line) in COMMANDS.items()} | added_commands()
+            formatter.write_dl(list(lines.items()))
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            from rlcore.lookup_errors import did_you_mean
-
-            raise click.UsageError(f"there is no command '{args[0]}'{did_you_mean(args[0], COMMANDS)}", ctx)
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and args[0] not in added_commands():
+            raise click.UsageError(_no_command(args[0]), ctx)
         return super().resolve_command(ctx, args)
 
     def main(  # type: ignore[override]  # always leaves by SystemExit
@@ -69,6 +80,29 @@ class RlcoreGroup(click.Group):
         except Exception as error:
             sys.exit(_report(error, debug="--debug" in arguments))
         sys.exit(code if isinstance(code, int) else 0)
+
+
+def added_commands() -> dict[str, str]:
+    """``{subcommand: its line in the overview}`` of installed packages, from their metadata: nothing is imported."""
+    from importlib.metadata import entry_points
+
+    lines = {}
+    for entry_point in entry_points(group=GROUP):
+        about: Any = entry_point.dist.metadata if entry_point.dist is not None else {}
+        if entry_point.name not in COMMANDS:
+            lines[entry_point.name] = about.get("Summary") or f"Of {about.get('Name') or entry_point.value}."
+    return lines
+
+
+def _no_command(name: str) -> str:
+    """What is said of a command that nobody provides."""
+    from rlcore.known import names_of
+    from rlcore.lookup_errors import did_you_mean, install_line
+
+    ours = names_of("command")
+    if name in ours:
+        return f"the command '{name}' comes with {ours[name]}: {install_line(ours[name])}"
+    return f"there is no command '{name}'{did_you_mean(name, [*COMMANDS, *added_commands()])}"
 
 
 def _keep_numpy_to_one_thread() -> None:

@@ -41,7 +41,7 @@ def plugins(ctx: click.Context, no_check: bool) -> None:
     \b
     Columns: kind, name, package, version, status. Each import is tried in a
     process of its own, so that broken plugins are listed with the cause.
-    Kinds: policy_graph env optimizer algorithm runtime hook
+    Kinds: policy_graph env optimizer algorithm runtime hook command
     """
     if ctx.invoked_subcommand is None:
         _list(registry.available(), no_check)

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.choice import PolicyChoice
 from rlcore.acting.critic_architecture import CriticArchitecture
-from rlcore.columns import Columns
+from rlcore.acting.states import check_state
+from rlcore.columns import Columns, length
 from rlcore.errors import ConfigError, OptimizerError
 from rlcore.learning.off_policy import OffPolicyRules
 from rlcore.optim import Adam, UpdateRule
-from rlcore.policy_graph import Weights
+from rlcore.policy_graph import ActOutput, ActRows, State, Weights
 from rlcore.schedule import Schedule, value_at
 
 
@@ -43,6 +45,7 @@ class CriticsRules(OffPolicyRules):
     """Subclasses make ``_architecture`` and say which weights are groups; each group's gradients are clipped alone."""
 
     _architecture: CriticArchitecture
+    _choice: PolicyChoice
 
     @abstractmethod
     def groups(self) -> list[Group]:
@@ -59,9 +62,6 @@ class CriticsRules(OffPolicyRules):
     def _refuse_precision(self) -> None:
         if self.config.model.precision == "bfloat16":
             raise ConfigError("model.precision: bfloat16: this policy graph has no such option")
-
-    def _acts_in_numpy(self) -> bool:
-        return not self._architecture.encoders and self.config.model.precision == "float32"
 
     def _network_groups(self, delay: int = 1) -> list[Group]:
         own, architecture = self.config, self._architecture
@@ -92,15 +92,38 @@ class CriticsRules(OffPolicyRules):
         rates = {repr((group.learning_rate, group.delay)) for group in self.groups()}
         return own.max_grad_norm is not None or rates != {repr((own.learning_rate, 1))}
 
+    # -- acting
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for ``[n, ...]`` observations; without ``explore`` the likeliest, of a policy with noise its own.
+
+        ``NoLegalActionError`` where an action mask allows nothing, ``UserError`` for a state that does not fit.
+        """
+        check_state(state, self._choice.draws.state_parts, length(obs))
+        return self._choice.choose(self._policy_outputs(obs), obs, state, rows, explore, rng)
+
+    def initial_state(self, n: int) -> State:
+        """That of correlated noise, else ``()``."""
+        return self._choice.draws.initial_state(n)
+
     # -- state
 
-    def _as_one(self, by_group: dict[str, Any]) -> dict[str, Any]:
+    def optimizer_state(self) -> dict[str, Any]:
         """The memory of all groups as ``update_rule().init`` gives it; by group, each in that form, where no one rule
         says how they move."""
+        by_group = super().optimizer_state()
         return by_group if self._moves_apart else together(by_group)
 
-    def _by_group(self, state: Mapping[str, Any]) -> Mapping[str, Any]:
-        return by_groups(state, self.groups())
+    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
+        super().set_optimizer_state(by_groups(state, self.groups()))
 
     @property
     def acting(self) -> frozenset[str]:

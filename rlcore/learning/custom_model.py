@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import gymnasium
@@ -99,11 +101,78 @@ def build_custom(path: str, space: gymnasium.Space[Any], settings: Mapping[str, 
     try:
         return build(space, **settings)
     except TypeError as error:
-        raise ConfigError(f"model.custom: {path} does not take model.settings: {cause(error)}") from error
+        raise ConfigError(f"model.custom: {path} does not take model.settings: {_cause(error)}") from error
     except Exception as error:
-        raise ConfigError(f"model.custom: {path} fails: {cause(error)}") from error
+        raise ConfigError(f"model.custom: {path} fails: {_cause(error)}") from error
 
 
-def cause(error: Exception) -> str:
+@dataclass(frozen=True)
+class Tensors:
+    """What has to be known of a framework's tensors to tell whether a model gives the right ones."""
+
+    is_tensor: Callable[[object], bool]
+    shape: Callable[[Any], Sequence[int]]
+    dtype: Callable[[Any], str]
+    #: What ``dtype`` is expected to be.
+    float32: str
+
+    def shown(self, value: object) -> str:
+        """Its shape, of what is no tensor the kind."""
+        return str(list(self.shape(value))) if self.is_tensor(value) else type(value).__name__
+
+
+class Checked:
+    """The model at an import path, called with checks of what it gives: ``ConfigError`` says what is wrong with it."""
+
+    def __init__(self, path: str, model: Any, tensors: Tensors) -> None:
+        self._path, self._model, self._tensors = path, model, tensors
+
+    def initial_state(self, n: int) -> tuple[Any, ...]:
+        """That of ``n`` fresh episodes, ``()`` where the model has no such method."""
+        method, tensors = getattr(self._model, "initial_state", None), self._tensors
+        state = () if method is None else method(n)
+        if not isinstance(state, tuple) or not all(
+            tensors.is_tensor(part) and list(tensors.shape(part)[:1]) == [n] for part in state
+        ):
+            raise ConfigError(f"model.custom: initial_state({n}) of {self._path} gives no tuple of tensors [{n}, ...]")
+        return state
+
+    def trial(self, obs: Any, state: tuple[Any, ...]) -> tuple[int, bool]:
+        """How many head inputs the model gives for observations of :data:`TRIAL_ROWS` rows, and whether it gives
+        values."""
+        path, tensors = self._path, self._tensors
+        features, values, after = self._called(obs, state)
+        if not tensors.is_tensor(features) or len(tensors.shape(features)) != 2 or tensors.shape(features)[0] != (
+            TRIAL_ROWS
+        ):
+            shown = tensors.shown(features)
+            raise ConfigError(f"model.custom: the head inputs of {path} are {shown}, expected [n, k]")
+        if values is not None and (not tensors.is_tensor(values) or math.prod(tensors.shape(values)) != TRIAL_ROWS):
+            raise ConfigError(f"model.custom: the values of {path} are {tensors.shown(values)}, expected [n] or None")
+        for what, part in (("head inputs", features), ("values", values)):
+            if part is not None and tensors.dtype(part) != tensors.float32:
+                found, expected = tensors.dtype(part), tensors.float32
+                raise ConfigError(f"model.custom: the {what} of {path} are {found}, expected {expected}")
+        if not isinstance(after, tuple) or self._shapes(after) != self._shapes(state):
+            raise ConfigError(f"model.custom: {path} gives a state unlike the one that it was given")
+        return int(tensors.shape(features)[1]), values is not None
+
+    def _called(self, obs: Any, state: tuple[Any, ...]) -> tuple[Any, ...]:
+        try:
+            found = self._model(obs, state)
+        except Exception as error:
+            raise ConfigError(
+                f"model.custom: {self._path} fails on {TRIAL_ROWS} observations: {_cause(error)}"
+            ) from error
+        if not isinstance(found, tuple) or len(found) != 3:
+            expected = "(head inputs [n, k], values [n] or None, state)"
+            raise ConfigError(f"model.custom: {self._path} has to give {expected}, not {type(found).__name__}")
+        return found
+
+    def _shapes(self, state: tuple[Any, ...]) -> list[list[int]]:
+        return [list(self._tensors.shape(part)) for part in state]
+
+
+def _cause(error: Exception) -> str:
     """On one line."""
     return " ".join(f"{type(error).__name__}: {error}".split())

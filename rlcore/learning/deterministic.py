@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 
 from rlcore.acting.deterministic import DeterministicActor, DeterministicChoice, DeterministicConfig, architecture_of
-from rlcore.acting.states import check_state
 from rlcore.batch import SampleBatch
-from rlcore.columns import Array, Columns, length
+from rlcore.columns import Array, Columns
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.critics import CriticsRules, Group
 from rlcore.learning.off_policy import CriticsConfig, Draws
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, Progress, State
+from rlcore.policy_graph import GraphConfig, OtherAgents
 
 #: Noise on the targets' actions, ``[n, k]``.
 NOISE = "noise"
@@ -44,25 +40,16 @@ class DDPGRules(CriticsRules):
 
     Config: ClassVar[type[GraphConfig]] = DDPGConfig
     exploration_utility = "set_noise"
+    actor_class = DeterministicActor
     config: DDPGConfig
+    _choice: DeterministicChoice
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see, and for actions that are not in a bounded Box,
-        ``ConfigError`` for a model that does not fit them, ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._choice = DeterministicChoice(observation_space, action_space, self.config)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
+        self._choice = DeterministicChoice(self.observation_space, self.action_space, self.config)
         self.lookahead = self._choice.lookahead
         self._random = bool(self.config.target_noise)
-        self._architecture = architecture_of(observation_space, self._choice.scale, self.config)
+        self._architecture = architecture_of(self.observation_space, self._choice.scale, self.config)
 
     @abstractmethod
     def _values(self, obs: Columns, actions: Array | None) -> NDArray[np.float32]:
@@ -110,23 +97,6 @@ class DDPGRules(CriticsRules):
 
     # -- acting
 
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations, within the bounds; without ``explore`` without noise."""
-        check_state(state, self._choice.draws.state_parts, length(obs))
-        return self._choice.choose(self._policy_outputs(obs), state, rows, explore, rng)
-
-    def initial_state(self, n: int) -> State:
-        """That of correlated noise, else ``()``."""
-        return self._choice.draws.initial_state(n)
-
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""
         return self._choice.finish(batch, self._values)
@@ -135,34 +105,6 @@ class DDPGRules(CriticsRules):
     def acting(self) -> frozenset[str]:
         """The policy's, and the critics' where whoever samples makes priorities."""
         return frozenset(self._architecture.shapes()) if self.config.initial_priorities else super().acting
-
-    def actor(self) -> Actor | None:
-        """The same policy in numpy; None for convolutions and other precisions, which the framework has to compute."""
-        if not self._acts_in_numpy():
-            return None
-        own = DeterministicActor(
-            self.observation_space, self.action_space, self.config.acting_part(), self.get_weights(self.acting)
-        )
-        own.set_state({"weights": own.get_weights(), "noise": self._choice.noise.get_state()})
-        return own
-
-    # -- schedules, state
-
-    def on_progress(self, progress: Progress) -> None:
-        super().on_progress(progress)
-        self._choice.noise.advance(progress.env_steps)
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``update_target()``, ``noise()``, ``set_noise(number or array by slot, or None)``."""
-        return {**super().utilities(), **self._choice.utilities()}
-
-    def get_state(self) -> dict[str, Any]:
-        """Also ``noise``."""
-        return {**super().get_state(), "noise": self._choice.noise.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.noise.set_state(state["noise"])
 
 
 class TD3Config(DDPGConfig):

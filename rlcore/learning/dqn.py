@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import NonNegativeInt, PositiveFloat, model_validator
@@ -18,18 +16,16 @@ from rlcore.acting.states import check_state
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns, length, take
 from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.inference import ROWS_AT_ONCE
 from rlcore.learning.off_policy import Draws, OffPolicyConfig, OffPolicyRules
-from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import (
     PIECE,
     ROW,
-    Actor,
     ActOutput,
     ActRows,
     GraphConfig,
     OtherAgents,
-    Progress,
     State,
     Unit,
 )
@@ -37,8 +33,6 @@ from rlcore.schedule import NonNegativeSchedule
 
 #: Draws of the weights' noise, ``[3, noise_size]``: of the values, of the choice of the next action, of the targets.
 NOISE = "noise"
-#: Rows whose values are computed at once where there are many: of images every layer takes megabytes.
-ROWS_AT_ONCE = 2048
 
 
 class DQNConfig(QConfig, OffPolicyConfig):
@@ -68,26 +62,18 @@ class DQNRules(OffPolicyRules):
     """
 
     exploration_utility = "set_epsilon"
+    actor_class = QActor
     Config: ClassVar[type[GraphConfig]] = DQNConfig
     config: DQNConfig
+    _architecture: QArchitecture
+    _choice: QChoice
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see, and for actions that are not Discrete, ``ConfigError``
-        for a model that does not fit them, ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._architecture = QArchitecture.of(observation_space, action_space, self.config)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
+        self._architecture = QArchitecture.of(self.observation_space, self.action_space, self.config)
         self._recurrent, self._random = bool(self._architecture.lstm), bool(self._architecture.noise)
         self.minibatch_unit: Unit = PIECE if self._recurrent else ROW
-        self._choice = QChoice(observation_space, action_space, self.config)
+        self._choice = QChoice(self.observation_space, self.action_space, self.config)
         self.lookahead = self._choice.lookahead
 
     @abstractmethod
@@ -145,29 +131,3 @@ class DQNRules(OffPolicyRules):
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps, and adds row ``priorities`` where that is asked for."""
         return self._choice.finish(batch, self.q_values)
-
-    def actor(self) -> Actor | None:
-        """The same policy in numpy; None for convolutions and other precisions, which the framework has to compute."""
-        if self._architecture.encoders or self.config.model.precision != "float32":
-            return None
-        own = QActor(self.observation_space, self.action_space, self.config.acting_part(), self.get_weights())
-        own.set_state({"weights": own.get_weights(), "epsilon": self._choice.epsilon.get_state()})
-        return own
-
-    # -- schedules, state
-
-    def on_progress(self, progress: Progress) -> None:
-        super().on_progress(progress)
-        self._choice.epsilon.advance(progress.env_steps)
-
-    def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``update_target()``, ``epsilon()``, ``set_epsilon(number or array by slot, or None)``."""
-        return {**super().utilities(), **self._choice.utilities()}
-
-    def get_state(self) -> dict[str, Any]:
-        """Also ``epsilon``."""
-        return {**super().get_state(), "epsilon": self._choice.epsilon.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.epsilon.set_state(state["epsilon"])

@@ -5,13 +5,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import FiniteFloat
 
 from rlcore.acting.actor import ActorCriticActor, Postprocess
 from rlcore.acting.architecture import Architecture
 from rlcore.batch import SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import UserError
 from rlcore.learning.graph import LearningConfig, LearningGraph
-from rlcore.policy_graph import Actor, GraphConfig, OtherAgents
+from rlcore.learning.inference import Inference
+from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, State
 
 
 class DrawnConfig(LearningConfig):
@@ -28,7 +33,7 @@ class DrawnConfig(LearningConfig):
 class DrawnGraph(LearningGraph):
     """Says what samples are made into before they are learnt from, and how to act on them without a framework.
 
-    A framework's base class gives ``with_values`` and says what its model computes while it acts.
+    A framework's base class makes ``_inference`` and says what its model computes while it acts.
     """
 
     Config: ClassVar[type[GraphConfig]] = DrawnConfig
@@ -39,6 +44,7 @@ class DrawnGraph(LearningGraph):
     recurrent: bool
     values_while_acting: bool
     config: DrawnConfig
+    _inference: Inference
 
     @abstractmethod
     def rho(self) -> Postprocess | None:
@@ -49,9 +55,38 @@ class DrawnGraph(LearningGraph):
     def loss_columns(self) -> tuple[str, ...]:
         """The row columns that the loss reads."""
 
-    @abstractmethod
+    # -- acting
+
+    def initial_state(self, n: int) -> State:
+        return self._inference.initial_state(n)
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it.
+
+        ``NoLegalActionError`` where an action mask allows nothing.
+        """
+        return self._inference.act(obs, state, rows, explore, rng)
+
+    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
+        return self._inference.log_probs(batch)
+
+    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
+        """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
+        if not self.has_value:
+            raise UserError(f"{type(self).__name__} has no value network")
+        return self._inference.values(obs, state)
+
     def with_values(self, batch: SampleBatch) -> SampleBatch:
         """``batch`` with row ``vf_preds``, unless acting has added it, and cut ``last_value``."""
+        return self._inference.with_values(batch)
 
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Adds row ``vf_preds`` and cut ``last_value`` where there is a value network, then applies rho, where there is

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 import gymnasium
 import numpy as np
@@ -14,8 +14,9 @@ from rlcore.acting.architecture import remarks_on_encoders
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.scaling import remarks_on
 from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.named import NamedWeights
 from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, PolicyGraph, Progress, Remark
+from rlcore.policy_graph import GraphConfig, Progress, Remark
 from rlcore.schedule import NonNegativeSchedule, value_at
 
 
@@ -32,10 +33,23 @@ class LearningConfig(GraphConfig):
         return self.gamma
 
 
-class LearningGraph(PolicyGraph):
-    """The part that no framework computes. A framework's base class gives the rest: weights, optimizer, updates."""
+class Memory(Protocol):
+    """What a framework's optimizer remembers, in the form of ``update_rule().init``, or by group of weights."""
+
+    def get_state(self) -> dict[str, Any]: ...
+
+    def set_state(self, state: Mapping[str, Any]) -> None: ...
+
+
+class LearningGraph(NamedWeights):
+    """The part that no framework computes. A framework's base class gives the rest: weights, optimizer, updates.
+
+    Classes make what they consist of in ``_build``, not in constructors of their own.
+    """
 
     config: Any  # a LearningConfig, and more
+    #: Made by the framework's base class.
+    _optimizer: Memory
 
     def __init__(
         self,
@@ -47,8 +61,16 @@ class LearningGraph(PolicyGraph):
         devices: Sequence[str] = ("cpu",),
         model: BatchedModel | None = None,
     ) -> None:
+        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
+        them, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+        self._asked_devices = tuple(devices)
         self._env_steps = 0
+        self._build(rng)
+
+    def _build(self, rng: np.random.Generator) -> None:
+        """Makes networks and parameters, which start from numbers drawn with ``rng``. A class that overrides this first
+        has the ones above it make theirs."""
 
     @classmethod
     def remarks(
@@ -98,21 +120,13 @@ class LearningGraph(PolicyGraph):
         """Schedules go by the environment steps."""
         self._env_steps = progress.env_steps
 
-    @abstractmethod
-    def optimizer_memory(self) -> dict[str, Any]:
-        """What the framework's optimizer remembers, in the form of ``update_rule().init``, or by group of weights."""
-
-    @abstractmethod
-    def set_optimizer_memory(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``optimizer_memory`` gave."""
-
     def optimizer_state(self) -> dict[str, Any]:
-        """What states of the graph have of it, in the form of ``update_rule().init``."""
-        return self.optimizer_memory()
+        """What states of the graph have of the optimizer, in the form of ``update_rule().init``."""
+        return self._optimizer.get_state()
 
     def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what ``optimizer_state`` gave."""
-        self.set_optimizer_memory(state)
+        self._optimizer.set_state(state)
 
     def get_state(self) -> dict[str, Any]:
         """``weights``, ``optimizer`` (as ``update_rule().init`` gives it) and ``env_steps``."""

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat, PositiveInt
 
+from rlcore.acting.body import Body
+from rlcore.acting.choice import Choice
 from rlcore.acting.masks import ActionMask
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.learning.graph import LearningConfig, LearningGraph
+from rlcore.learning.named import placeholders
 from rlcore.learning.targets import Followers, TargetClock
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Progress
+from rlcore.policy_graph import Actor, Progress, Weights, check_weights
 from rlcore.returns import n_step, next_obs
 from rlcore.schedule import NonNegativeSchedule
 
@@ -58,7 +59,8 @@ class CriticsConfig(OffPolicyConfig):
 
 
 class OffPolicyRules(LearningGraph):
-    """Learns values from transitions with the help of targets.
+    """Learns values from transitions with the help of targets; rules of each algorithm make its ``_choice`` and its
+    ``_architecture``.
 
     Draws that the loss needs are a function of how many updates were made, so that learning from the same minibatch at
     the same point gives the same; in the state there is a key for them and that number. Copies that compute gradients
@@ -66,22 +68,19 @@ class OffPolicyRules(LearningGraph):
     """
 
     config: Any  # an OffPolicyConfig, and more
+    #: Made of spaces, ``config.acting_part()`` and weights.
+    actor_class: ClassVar[Callable[..., Actor]]
     #: Whether the loss needs anything drawn.
     _random = True
+    #: How actions are chosen.
+    _choice: Choice
+    #: The networks.
+    _architecture: Body
     #: Copies of weights that the framework's base class makes.
     _targets: Followers
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._updates_made = 0
         self._key = int(rng.integers(2**63))
         self._stream: tuple[int, ...] = ()
@@ -133,11 +132,26 @@ class OffPolicyRules(LearningGraph):
             columns |= {OWN_FORBIDDEN: ~mask.read(batch.obs), NEXT_FORBIDDEN: ~mask.read(successors)}
         return columns
 
-    # -- targets
+    # -- acting
+
+    def _acts_in_numpy(self) -> bool:
+        return not self._architecture.encoders and self.config.model.precision == "float32"
+
+    def actor(self) -> Actor | None:
+        """The same policy in numpy; None for convolutions and other precisions, which the framework has to compute."""
+        if not self._acts_in_numpy():
+            return None
+        weights = self.get_weights(self.acting)
+        own = type(self).actor_class(self.observation_space, self.action_space, self.config.acting_part(), weights)
+        own.set_state({"weights": weights, **self._choice.get_state()})
+        return own
+
+    # -- targets, schedules
 
     def on_progress(self, progress: Progress) -> None:
         """Schedules and hard updates of the targets go by the environment steps, soft ones by the updates."""
         super().on_progress(progress)
+        self._choice.advance(progress.env_steps)
         # Updates that were made elsewhere, by a shard or of another copy.
         self._updates_made = max(self._updates_made, progress.updates)
         self._clock.advance(progress, self._targets)
@@ -147,17 +161,33 @@ class OffPolicyRules(LearningGraph):
         self._targets.follow()
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        """``update_target()``, and what has to do with exploring."""
-        return {"update_target": self.update_target}
+        """``update_target()``, and those of how much is explored."""
+        return {"update_target": self.update_target, **self._choice.utilities()}
 
-    # -- state
+    # -- weights, state
+
+    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
+        """With those of the targets."""
+        if names is None:
+            return {**super().get_weights(), **self._targets.arrays()}
+        followers = self._targets.shapes.keys()
+        own, chosen = super().get_weights(names - followers), sorted(names & followers)
+        return {**own, **self._targets.arrays(chosen)} if chosen else own
+
+    def set_weights(self, weights: Weights) -> None:
+        followers = placeholders(self._targets.shapes)
+        check_weights({**self._shapes, **followers}, weights)
+        self._load({name: array for name, array in weights.items() if name in self._shapes})
+        self._targets.write({name: array for name, array in weights.items() if name in followers})
 
     def get_state(self) -> dict[str, Any]:
-        """Also ``updates`` that were made, the ``key`` of what is drawn for them, and the targets' ``clock``."""
+        """Also ``updates`` that were made, the ``key`` of what is drawn for them, the targets' ``clock``, and what
+        exploring goes by."""
         own = {"updates": self._updates_made, "key": self._key, "clock": self._clock.get_state()}
-        return {**super().get_state(), **own}
+        return {**super().get_state(), **own, **self._choice.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
         self._updates_made, self._key = int(state["updates"]), int(state["key"])
         self._clock.set_state(state["clock"])
+        self._choice.set_state(state)

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 from pydantic import NonNegativeFloat, PositiveFloat, model_validator
 
 from rlcore.batch import ACTION_LOGP, ADVANTAGES, VALUE_TARGETS, VF_PREDS
 from rlcore.learning.actor_critic import ActorCriticConfig, ActorCriticRules
 from rlcore.learning.coefficient import Coefficient
-from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import GraphConfig, Progress
 from rlcore.schedule import PositiveSchedule, value_at
@@ -55,17 +52,8 @@ class PPORules(ActorCriticRules):
     Config: ClassVar[type[GraphConfig]] = PPOConfig
     config: PPOConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._kl_coeff = self.config.kl_coeff
         self._last_kl: float | None = None
 

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import FiniteFloat, PositiveFloat
 
 from rlcore.acting.soft import SoftActor, SoftChoice, SoftConfig
-from rlcore.acting.states import check_state
 from rlcore.batch import SampleBatch
-from rlcore.columns import Columns, length
+from rlcore.columns import Columns
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.critics import CriticsRules, Group
 from rlcore.learning.off_policy import CriticsConfig, Draws
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, Progress, State, Weights
+from rlcore.policy_graph import GraphConfig, OtherAgents, Weights
 from rlcore.schedule import NonNegativeSchedule
 
 LOG_ALPHA = "log_alpha"
@@ -50,24 +47,15 @@ class SACRules(CriticsRules):
     """
 
     Config: ClassVar[type[GraphConfig]] = SACConfig
+    actor_class = SoftActor
     config: SACConfig
+    _choice: SoftChoice
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
-        them, ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._choice = SoftChoice(observation_space, action_space, self.config)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
+        self._choice = SoftChoice(self.observation_space, self.action_space, self.config)
         self.lookahead = self._choice.lookahead
-        self._architecture = self._choice.architecture(observation_space)
+        self._architecture = self._choice.architecture(self.observation_space)
         #: Components of continuous actions; 0 for discrete ones.
         self._size = self._architecture.action_inputs
         self._random = bool(self._size)
@@ -119,43 +107,11 @@ class SACRules(CriticsRules):
 
     # -- acting
 
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations; without ``explore`` the likeliest, of Gaussians the image of the
-        mean. ``NoLegalActionError`` where an action mask allows nothing."""
-        check_state(state, self._choice.draws.state_parts, length(obs))
-        return self._choice.choose(self._policy_outputs(obs), obs, state, rows, explore, rng)
-
-    def initial_state(self, n: int) -> State:
-        """That of correlated noise, else ``()``."""
-        return self._choice.draws.initial_state(n)
-
     def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
         """Sums rewards over ``n_step`` steps."""
         return self._choice.finish(batch)
 
-    def actor(self) -> Actor | None:
-        """The same policy in numpy; None for convolutions and other precisions, which the framework has to compute."""
-        if not self._acts_in_numpy():
-            return None
-        own = SoftActor(
-            self.observation_space, self.action_space, self.config.acting_part(), self.get_weights(self.acting)
-        )
-        own.set_state({"weights": own.get_weights(), "env_steps": self._choice.env_steps})
-        return own
-
-    # -- schedules, state
-
-    def on_progress(self, progress: Progress) -> None:
-        super().on_progress(progress)
-        self._choice.env_steps = progress.env_steps
+    # -- utilities
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
         """``update_target()`` and ``temperature()``, as it stands."""
@@ -164,7 +120,3 @@ class SACRules(CriticsRules):
     def _temperature(self) -> float:
         fixed = self.config.temperature
         return math.exp(float(self.get_weights(frozenset({LOG_ALPHA}))[LOG_ALPHA])) if fixed is None else fixed
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._choice.env_steps = self._env_steps

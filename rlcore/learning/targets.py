@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from rlcore.policy_graph import Progress
+from rlcore.policy_graph import Progress, Weights
 
 #: What the names of targets begin with; what they follow is called as is behind it.
 TARGET = "target_"
@@ -13,6 +13,16 @@ TARGET = "target_"
 
 class Followers(Protocol):
     """Copies of weights that follow them."""
+
+    @property
+    def shapes(self) -> Mapping[str, tuple[int, ...]]:
+        """By their own names."""
+
+    def arrays(self, names: Sequence[str] | None = None) -> Weights:
+        """Copies by name; of those in ``names`` where given."""
+
+    def write(self, weights: Weights) -> None:
+        """Copies ``weights``, some of them or all, in."""
 
     def follow(self) -> None:
         """Makes them equal to what they follow."""

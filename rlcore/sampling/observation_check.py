@@ -89,7 +89,7 @@ def _bounds(space: gymnasium.Space[Any]) -> _Bounds | None:
     """The range of a leaf's values; None where there is none to check."""
     if isinstance(space, gymnasium.spaces.Box):
         if space.dtype is None or space.dtype.kind != "f":
-            return _Bounds(space.low, space.high)
+            return None if _takes_all(space) else _Bounds(space.low, space.high)
         low, high = space.low.astype(np.float64), space.high.astype(np.float64)
         return _Bounds(low - TOLERANCE * (1 + np.abs(low)), high + TOLERANCE * (1 + np.abs(high)))
     if isinstance(space, gymnasium.spaces.Discrete):
@@ -99,3 +99,11 @@ def _bounds(space: gymnasium.Space[Any]) -> _Bounds | None:
     if isinstance(space, gymnasium.spaces.MultiBinary):
         return _Bounds(np.asarray(0), np.asarray(1))
     return None
+
+
+def _takes_all(space: gymnasium.spaces.Box) -> bool:
+    """Whether there is no integer of its type that a Box does not have, as with images."""
+    if space.dtype is None or space.dtype.kind not in "iu":
+        return False
+    every: np.iinfo[Any] = np.iinfo(space.dtype)  # type: ignore[type-var]
+    return bool((space.low == every.min).all() and (space.high == every.max).all())

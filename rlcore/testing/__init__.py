@@ -10,9 +10,9 @@ The checks are imported when they are first used, so that the fakes cost what th
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rlcore.lazy import lazily
 from rlcore.testing.checks import check_act_rows, check_batch, check_observations
 from rlcore.testing.constant import TableActor, TableValue
 from rlcore.testing.environments import (
@@ -46,15 +46,15 @@ if TYPE_CHECKING:
     from rlcore.testing.kit.runtime import check_runtime as check_runtime
 
 _HOMES = {
-    "ConformanceError": "report",
-    "Problem": "report",
-    "Report": "report",
-    "check_actor": "policy",
-    "check_env": "env",
-    "check_optimizer": "optimizer",
-    "check_plugin": "plugin",
-    "check_policy_graph": "policy",
-    "check_runtime": "runtime",
+    "ConformanceError": "kit.report",
+    "Problem": "kit.report",
+    "Report": "kit.report",
+    "check_actor": "kit.policy",
+    "check_env": "kit.env",
+    "check_optimizer": "kit.optimizer",
+    "check_plugin": "kit.plugin",
+    "check_policy_graph": "kit.policy",
+    "check_runtime": "kit.runtime",
 }
 
 __all__ = [
@@ -92,14 +92,4 @@ __all__ = [
     "check_runtime",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'rlcore.testing' has no attribute '{name}'")
-    value = getattr(importlib.import_module(f"rlcore.testing.kit.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+__getattr__, __dir__ = lazily(__name__, _HOMES)

@@ -80,7 +80,7 @@ def test_unknown_kind_names_the_kinds():
         load("optimiser", "x")
     assert str(error.value) == (
         "unknown kind of plugin 'optimiser'; did you mean 'optimizer'?\n"
-        "kinds: policy_graph, env, optimizer, algorithm, runtime, hook"
+        "kinds: policy_graph, env, optimizer, algorithm, runtime, hook, command"
     )
 
 

@@ -62,6 +62,14 @@ def test_rounding_at_a_bound_passes() -> None:
     check(np.full((3, 1), np.nextafter(np.float32(8), np.float32(9))), SLOTS, STEPS)
 
 
+def test_of_images_there_is_nothing_to_check_but_of_a_part_of_their_numbers_there_is() -> None:
+    image, half = Box(0, 255, (2,), np.uint8), Box(0, np.array([255, 100]), (2,), np.uint8)
+    rows = np.full((3, 2), 255, np.uint8)
+    ObservationCheck(image, "Maze")(rows, SLOTS, STEPS)
+    with pytest.raises(EnvError, match=r"slot 4, step 7 of its episode: 'obs' is outside its space: \[255 255\]"):
+        ObservationCheck(half, "Maze")(rows, SLOTS, STEPS)
+
+
 def test_no_rows_are_right() -> None:
     ObservationCheck(Box(-1, 1, (2,)), "Maze")(np.zeros((0, 2), np.float32), SLOTS[:0], STEPS[:0])
 

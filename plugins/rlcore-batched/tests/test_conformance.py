@@ -54,8 +54,18 @@ class TestPong(EnvTests):
     settings = {"points": 1}
 
 
+class TestPongWithShuffledSeats(EnvTests):
+    env = "batched:pong"
+    settings = {"points": 1, "shuffle_seats": True}
+
+
 class TestTicTacToe(EnvTests):
     env = "batched:tictactoe"
+
+
+class TestTicTacToeWithShuffledSeats(EnvTests):
+    env = "batched:tictactoe"
+    settings = {"shuffle_seats": True}
 
 
 class TestConnectFour(EnvTests):

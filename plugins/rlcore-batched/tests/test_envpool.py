@@ -107,6 +107,17 @@ def test_B041_too_few_actions_are_refused() -> None:
     env.close()
 
 
+@pytest.mark.parametrize("settings", [{}, {"batch_size": 1}], ids=["lockstep", "ready"])
+def test_after_a_restored_state_all_episodes_begin_anew(settings: dict[str, Any]) -> None:
+    env = build_env("envpool:CartPole-v1", 2, settings)
+    env.reset(0)
+    env.poll(None)
+    assert env.get_state() is None
+    assert env.set_state({}) == [0, 1]
+    assert env.poll(None)[DEFAULT_GROUP].first.all()
+    env.close()
+
+
 def test_modes_are_chosen_by_the_batch_size() -> None:
     assert isinstance(build_env("envpool:CartPole-v1", 2, {}), LockstepEnvPool)
     assert isinstance(build_env("envpool:CartPole-v1", 2, {"batch_size": 1}), ReadyEnvPool)

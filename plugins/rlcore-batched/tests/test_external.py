@@ -301,5 +301,41 @@ def test_the_client_checks_what_it_is_given() -> None:
     with listening() as env, Client(env.address, "secret") as client:
         with pytest.raises(ValueError, match=r"expected float32 of shape \(1,\)"):
             client.action([1.0, 2.0])
-        with pytest.raises(ValueError, match="not finite"):
+        with pytest.raises(ValueError, match="the reward is not finite: nan"):
             client.log_return(float("nan"))
+        with pytest.raises(ValueError, match="the reward is no number: 'much'"):
+            client.log_return("much")  # type: ignore[arg-type]
+        client.log_return(3e38)
+        with pytest.raises(ValueError, match=r"too large for float32: 6e\+38"):
+            client.log_return(3e38)
+        for wrong in (np.nan, np.inf, 1e39):
+            with pytest.raises(ValueError, match="an observation is not finite, or too large for float32"):
+                client.action([wrong])
+
+
+def test_B042_rewards_as_arrays_of_one_number() -> None:
+    with listening(num_envs=1) as env:
+
+        def simulate() -> None:
+            with Client(env.address, token="secret") as client:
+                client.action([1.0])
+                client.log_return(np.array([2.5]))  # type: ignore[arg-type]
+                client.action([2.0])
+
+        in_thread(simulate)
+        step = _own(env)
+        env.send({DEFAULT_GROUP: (step.slot, np.zeros(1, np.int64))})
+        assert _own(env).reward.tolist() == [2.5]
+
+
+def test_after_a_restored_state_all_episodes_begin_anew() -> None:
+    with listening(num_envs=1) as env:
+        in_thread(lambda: count(env.address))
+        for _ in range(2):
+            step = _own(env)
+            env.send({DEFAULT_GROUP: (step.slot, np.zeros(1, np.int64))})
+        assert _own(env).env_step.tolist() == [2]
+        assert env.get_state() is None
+        assert env.set_state({}) == [0]
+        step = _own(env)
+        assert (step.first[0], step.env_step[0], step.reward[0]) == (True, 0, 0.0)

@@ -120,6 +120,72 @@ def test_B135_both_players_are_paid_when_the_second_one_wins() -> None:
     assert not final["action_mask"].any()
 
 
+#: Player 0 takes the upper row: 0, 3, 1, 4, 2.
+FIRST_WINS = (0, 3, 1, 4, 2)
+
+
+def test_with_shuffled_seats_either_agent_begins_and_is_paid_as_the_player_that_it_was() -> None:
+    env = build_env("batched:tictactoe", 1, {"shuffle_seats": True})
+    env.reset(3)
+    step = env.poll(None)[DEFAULT_GROUP]
+    began = []
+    for _ in range(40):
+        mover = int(step.agent_id[0])
+        began.append(mover)
+        for number, action in enumerate(FIRST_WINS):
+            assert step.agent_id[0] == (mover + number) % 2
+            env.send({DEFAULT_GROUP: (step.slot[:1], np.array([action]))})
+            step = env.poll(None)[DEFAULT_GROUP]
+        # The first row is that of who opens the next game, whoever won.
+        assert step.needs_action.tolist() == step.first.tolist() == [True, False]
+        assert sorted(step.agent_id.tolist()) == [0, 1]
+        assert dict(zip(step.agent_id.tolist(), step.reward.tolist(), strict=True)) == {mover: 1.0, 1 - mover: -1.0}
+        final = step.final_obs
+        assert isinstance(final, dict)
+        stones = dict(zip(step.agent_id.tolist(), final["board"][..., 0].sum((1, 2)).tolist(), strict=True))
+        assert stones == {mover: 3, 1 - mover: 2}
+    assert 10 < began.count(0) < 30
+
+
+def test_with_shuffled_seats_pong_is_the_same_game_with_the_agents_exchanged() -> None:
+    """What the agents do, see and are paid is that of the players that they are, in every slot and episode."""
+    plain, shuffled = (
+        build_env("batched:pong", 16, {"points": 1, "shuffle_seats": seats}) for seats in (False, True)
+    )
+    for env in (plain, shuffled):
+        env.reset(5)
+    left, right = plain.poll(None)[DEFAULT_GROUP], shuffled.poll(None)[DEFAULT_GROUP]
+    rng, both = np.random.default_rng(0), 0
+    for _ in range(60):
+        a, b = np.asarray(left.obs).reshape(16, 2, 8), np.asarray(right.obs).reshape(16, 2, 8)
+        exchanged = (a != b).any((1, 2))
+        np.testing.assert_array_equal(np.where(exchanged[:, None, None], b[:, ::-1], b), a)
+        both += int(exchanged.sum())
+        actions = rng.integers(3, size=(16, 2))
+        moved = np.where(exchanged[:, None], actions[:, ::-1], actions)
+        plain.send({DEFAULT_GROUP: (left.slot, actions.reshape(-1))})
+        shuffled.send({DEFAULT_GROUP: (right.slot, moved.reshape(-1))})
+        left, right = plain.poll(None)[DEFAULT_GROUP], shuffled.poll(None)[DEFAULT_GROUP]
+        paid, got = left.reward.reshape(16, 2), right.reward.reshape(16, 2)
+        np.testing.assert_array_equal(np.where(exchanged[:, None], got[:, ::-1], got), paid)
+        np.testing.assert_array_equal(left.terminated, right.terminated)
+    assert 0.3 < both / (60 * 16) < 0.7
+
+
+@pytest.mark.parametrize("env_id", ["tictactoe", "pong"])
+def test_a_state_knows_who_sits_where(env_id: str) -> None:
+    settings = {"shuffle_seats": True}
+    first, second = (build_env(f"batched:{env_id}", 8, settings) for _ in range(2))
+    first.reset(1)
+    step = first.poll(None)[DEFAULT_GROUP]
+    state = first.get_state()
+    assert state is not None
+    assert second.set_state(state) == []
+    again = second.poll(None)[DEFAULT_GROUP]
+    np.testing.assert_array_equal(again.agent_id, step.agent_id)
+    np.testing.assert_equal(again.obs, step.obs)
+
+
 @pytest.mark.parametrize("env_id", ["tictactoe", "connect_four", "pong"])
 def test_what_one_wins_the_other_loses(env_id: str) -> None:
     """In whole episodes each agent has a piece, which ends, and returns add up to nothing."""

@@ -16,14 +16,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from rlcore import cli
+from rlcore import cli, restarts
 from rlcore.batch import SampleBatch
 from rlcore.errors import EnvError
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.collect import Episodes, Fragment
 from rlcore.testing.environments import CountEnv
 from rlcore.testing.linear import LinearPG
-from rlcore_gym import restarts
 
 # Classes of this file cannot be imported elsewhere; those of a script or a notebook travel by value just as these.
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -14,11 +14,11 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from rlcore import restarts
 from rlcore.env import DEFAULT_GROUP
 from rlcore.envs import build_env
 from rlcore.errors import EnvError
 from rlcore.testing.environments import CountEnv
-from rlcore_gym import restarts
 
 KINDS = ("sync", "thread", "process")
 
@@ -205,9 +205,7 @@ def test_an_episode_that_ends_makes_up_for_failures(build: Any) -> None:
 def test_B040_B051_a_worker_that_is_killed_while_nothing_is_asked_of_it(build: Any) -> None:
     env = begin(build(CountEnvOf, vectorization="process"))
     go_on(env, 4)
-    process = env._workers[0]._process
-    process.kill()
-    process.wait()
+    env._workers[0]._process.kill()
     state = env.get_state()
     assert go_on(env, 1) == [([10, 10, 15, 15], [True, True, False, False], [False] * 4)]
     other = build(CountEnvOf, vectorization="sync")

@@ -16,6 +16,7 @@ from rlcore.columns import map_columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
 from rlcore.errors import ConfigError
 from rlcore_gym import GymProvider
+from rlcore_gym.atari_seeds import draw_noops, noop_words
 from rlcore_gym.simulators import snapshot
 
 STILL = {"atari": {"noop_max": 0}, "frame_stack": 4}
@@ -118,10 +119,28 @@ def test_the_deepmind_preprocessing(ale: None) -> None:
     step = roll(env, 2)[-1]
     stack = np.asarray(step.obs)[0]
     assert (stack[0] == 0).all() and (stack[1:].reshape(3, -1).max(axis=1) > 0).all()
-    wrapped = gymnasium.make("ALE/Pong-v5", frameskip=1)
-    expected = gymnasium.wrappers.AtariPreprocessing(wrapped, noop_max=30).reset(seed=env._copies.slots[0].seed)[0]
-    env.reset(3)
-    assert np.array_equal(np.asarray(env.poll(None)[DEFAULT_GROUP].obs)[0, 3], expected)
+
+
+def test_without_noops_it_is_gymnasiums_preprocessing(ale: None) -> None:
+    env = make("ALE/Breakout-v5", 1, atari={"noop_max": 0}, repeat_action_probability=0.25)
+    wrapped = gymnasium.make("ALE/Breakout-v5", frameskip=1)
+    theirs = gymnasium.wrappers.AtariPreprocessing(wrapped, noop_max=0)
+    steps = roll(env, 150)
+    shown = [theirs.reset(seed=env._copies.slots[0].seed)[0]]
+    ours = [np.asarray(step.obs)[0] for step in steps]
+    for number in range(150):
+        env.groups[DEFAULT_GROUP][1].seed(number)
+        obs, reward, over, _, _ = theirs.step(env.groups[DEFAULT_GROUP][1].sample())
+        assert steps[number + 1].reward[0] == reward and steps[number + 1].terminated[0] == over
+        shown.append(theirs.reset()[0] if over else obs)
+    np.testing.assert_array_equal(ours, shown)
+
+
+def test_noops_are_drawn_as_by_the_emulators() -> None:
+    """What C++ gives for ``std::mt19937(1)`` and ``std::uniform_int_distribution<>(0, 29)``."""
+    words = noop_words(1)
+    assert [draw_noops(words, 30) for _ in range(8)] == [12, 29, 21, 27, 0, 3, 9, 29]
+    assert draw_noops(words, 0) == draw_noops(words, 1) == 0
 
 
 def test_settings_of_the_preprocessing(ale: None) -> None:
@@ -131,8 +150,13 @@ def test_settings_of_the_preprocessing(ale: None) -> None:
     roll(env, 1)
     assert env.render(0).shape == (210, 160, 3)
     lives = make("ALE/Breakout-v5", 1, atari={"life_loss_ends": True, "noop_max": 0}, repeat_action_probability=0.0)
-    lost = next(i for i, step in enumerate(roll(lives, 120)) if step.terminated.any())
+    steps = roll(lives, 120)
+    lost = next(i for i, step in enumerate(steps) if step.terminated.any())
     assert 20 < lost < 120
+    # The game goes on: with the screen that the episode before has ended on, and no new game's.
+    assert steps[lost].first[0]
+    np.testing.assert_array_equal(np.asarray(steps[lost].obs)[0], np.asarray(steps[lost].final_obs)[0])
+    assert not np.array_equal(np.asarray(steps[lost].obs), np.asarray(steps[0].obs))
     with pytest.raises(ConfigError, match=r"env_settings\.atari: CartPole-v1 is none of the games of ALE"):
         make("CartPole-v1", 1, atari=True)
 
@@ -144,6 +168,10 @@ def test_settings_of_the_preprocessing(ale: None) -> None:
         ("Breakout", {"repeat_action_probability": 0.0, "max_num_frames_per_episode": 300}, 120),
         ("Pong", {"time_limit": 50, "atari": {"noop_max": 0, "grayscale": False, "screen_size": [60, 84]}}, 120),
         ("Seaquest", {"frame_stack": None, "full_action_space": True, "time_limit": 40}, 120),
+        ("Breakout", {"atari": True, "time_limit": 60}, 130),
+        ("Breakout", {"atari": {"life_loss_ends": True}}, 150),
+        ("Breakout", {"atari": {"life_loss_ends": True, "grayscale": False}, "time_limit": 40}, 100),
+        ("Pong", {"frame_stack": 3, "atari": {"frame_skip": 3}, "max_num_frames_per_episode": 305}, 220),
     ],
 )
 def test_native_ale_gives_the_batches_of_separate_games(
@@ -165,15 +193,18 @@ def test_native_ale_gives_the_batches_of_separate_games(
 def test_native_ale_says_what_it_cannot(ale: None) -> None:
     with pytest.raises(ConfigError, match=r"env_settings\.atari: the native implementation .* preprocesses whatever"):
         make("ALE/Pong-v5", vectorization="native")
-    with pytest.raises(ConfigError, match="life_loss_ends"):
-        make("ALE/Pong-v5", vectorization="native", atari={"life_loss_ends": True})
     with pytest.raises(ConfigError, match="a game has one observation"):
         make("ALE/Pong-v5", vectorization="native", atari=True, frame_stack={"": 4})
     with pytest.raises(ConfigError, match="on_failure: the native implementation of ALE/Pong-v5 has no place"):
         make("ALE/Pong-v5", vectorization="native", atari=True, on_failure="restart")
 
 
-@pytest.mark.parametrize("settings", [{}, {"atari": True, "frame_stack": 4}], ids=["bare", "preprocessed"])
+LIVES = {"atari": {"life_loss_ends": True}, "frame_stack": 4}
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"atari": True, "frame_stack": 4}, LIVES], ids=["bare", "preprocessed", "lives"]
+)
 def test_B088_ale_goes_on_to_the_last_bit(ale: None, settings: dict[str, Any], same_step: Any) -> None:
     """Sticky actions and the frames without input at the beginning draw from generators that are saved as well."""
     state = goes_on_exactly(lambda: make("ALE/Breakout-v5", 2, **settings), 130, 250, same_step)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from rlcore.errors import ConfigError, EnvError
+from rlcore.errors import BadValueError, ConfigError, EnvError
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.linear import LinearPG
@@ -213,3 +213,25 @@ class Wrong(Script):
 def test_an_observation_of_another_shape() -> None:
     with pytest.raises(EnvError, match=r"agent 'a': the observation has shape \(1,\), expected \(2,\)"):
         sample(Wrong, 3, joins={"a": 0}, leaves={"a": 1})
+
+
+class Paying(Script):
+    """Pays ``pays`` in its second step."""
+
+    pays: Any = 1.0
+
+    def step(self, actions: Any) -> Any:
+        obs, rewards, *others = super().step(actions)
+        return obs, dict.fromkeys(rewards, self.pays) if self.t == 2 else rewards, *others
+
+
+@pytest.mark.parametrize("pays", [np.nan, np.inf, 1e39, "much", None, [1.0, 2.0]], ids=str)
+def test_B115_rewards_that_are_no_finite_numbers(pays: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Paying, "pays", pays)
+    with pytest.raises(BadValueError, match=r"Paying, slot 0, step 2, agent 'a': the reward is "):
+        sample(Paying, 6, joins={"a": 0}, leaves={"a": 9})
+
+
+def test_B042_rewards_as_arrays_of_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Paying, "pays", np.array([2.5]))
+    assert 2.5 in sample(Paying, 6, joins={"a": 0}, leaves={"a": 9})["a"][0][1]

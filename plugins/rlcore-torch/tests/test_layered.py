@@ -204,7 +204,7 @@ def columns_of(space: Box, obs: Any, **model: Any) -> Tensor:
     """The pixels ``[n, channels, height, width]`` that the convolutions see."""
     own = layered(space, encoder="impala", **model)
     columns = {name: torch.tensor(column) for name, column in own.columns(obs).items()}
-    return own.body.read(columns, torch.float32)["image"]
+    return own.body.read(columns)["image"]
 
 
 def test_B099_images_are_scaled_once() -> None:
@@ -250,7 +250,7 @@ def test_every_pixel_may_have_bounds_of_its_own(channels_first: bool) -> None:
 )
 def test_gradients_of_encoders_by_finite_differences(shape: tuple[int, ...], model: dict[str, Any]) -> None:
     space = pixels(*shape)
-    own = layered(space, **model)
+    own = layered(space, precision="float64", **model)
     leaves = leaves_of(own, drawn(own, size=0.3), torch.float64)
     inputs = {name: torch.tensor(column) for name, column in own.columns(images(*shape)).items()}
     if own.recurrent:

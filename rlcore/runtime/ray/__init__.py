@@ -8,7 +8,7 @@ module                subject
 ``worker``            what runs in the worker's process
 ``handles``           handles and references on the driver's side
 ``failures``          exceptions that cross whole, and losses
-``evaluator``         ``PolicyEvaluator.remote``
+``remote``            ``PolicyEvaluator.remote`` and ``Trainer.remote``
 ===================== ==================================================================================
 """
 

@@ -99,7 +99,9 @@ class RayRuntime(Runtime):
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         for demand in demands:
             _check(demand, nodes)
-        _tell_of_waiting(demands)
+        # In a placement group it is all set aside, which looks as if others had it.
+        if ray.util.get_current_placement_group() is None:
+            _tell_of_waiting(demands)
 
     def capacity(self) -> Resources:
         return _as_resources(ray.cluster_resources())

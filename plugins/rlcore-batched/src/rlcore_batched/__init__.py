@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore_batched.envpool_provider import EnvPoolProvider
@@ -34,9 +35,4 @@ _MODULES = {
     "State": "simulator",
 }
 
-
-def __getattr__(name: str) -> Any:
-    """Imported on use: the client of an external simulator needs nothing of it."""
-    if name not in _MODULES:
-        raise AttributeError(f"module 'rlcore_batched' has no attribute '{name}'")
-    return getattr(importlib.import_module(f"rlcore_batched.{_MODULES[name]}"), name)
+__getattr__, __dir__ = lazily(__name__, _MODULES)

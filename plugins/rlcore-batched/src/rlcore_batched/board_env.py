@@ -14,13 +14,17 @@ from rlcore.env import StepBatch
 from rlcore.model import BatchedModel
 from rlcore_batched.array_env import ArrayEnv, Phase
 from rlcore_batched.games.bit_boards import BitBoardGame
+from rlcore_batched.noise import episode_seeds
+from rlcore_batched.seats import Seats
 
 
 class BoardEnv(ArrayEnv):
-    """Agents 0 and 1 of one group; agent 0 begins. Whoever is to move has a row.
+    """Agents 0 and 1 of one group. Whoever is to move has a row; agent 0 begins, or whoever sits there where seats are
+    shuffled.
 
-    The poll in which a game ends has two rows of its slot: that of agent 0, whose observation opens the next game, and,
-    after the rows of all slots, that of agent 1, who has to wait. Both terminate, with 1 and -1 or both with 0.
+    The poll in which a game ends has two rows of its slot: that of the agent whose observation opens the next game,
+    and, after the rows of all slots, that of the other one, who has to wait. Both terminate, with 1 and -1 or both with
+    0.
     """
 
     def __init__(self, game: BitBoardGame, num_slots: int, name: str) -> None:
@@ -28,12 +32,17 @@ class BoardEnv(ArrayEnv):
         self.frames_per_second = game.frames_per_second
         self.agents = dict.fromkeys(self.groups, tuple(range(game.players)))
         self._game = game
+        self._seats = Seats(num_slots, game.settings)
         # Nothing is random in these games.
         self._rng = np.random.default_rng(0)
         self._open()
 
     def _open(self) -> None:
         self._states = self._game.initial(self.num_slots, self._rng)
+        self._deal(np.arange(self.num_slots))
+
+    def _deal(self, index: NDArray[np.int64]) -> None:
+        self._seats.deal(index, episode_seeds(self._seed, index, self._episode[index]))
 
     def _shown(self) -> StepBatch:
         n = self.num_slots
@@ -42,7 +51,7 @@ class BoardEnv(ArrayEnv):
         obs = self._game.view(self._states, movers)
         return StepBatch(
             slot=self._waiting,
-            agent_id=movers,
+            agent_id=self._seats.of[self._waiting, movers],
             reward=np.zeros(n, np.float32),
             terminated=nobody,
             truncated=nobody,
@@ -70,14 +79,19 @@ class BoardEnv(ArrayEnv):
         if not over.any():
             return self._shown()
         ended = np.flatnonzero(over)
-        last = take(self._states, ended)
-        lengths = self._t[ended]
-        views = [game.view(last, np.full(len(ended), player)) for player in range(game.players)]
+        last, lengths, seats = take(self._states, ended), self._t[ended], self._seats.of[ended]
         assert not isinstance(self._states, dict)
         self._states[ended] = game.initial(len(ended), self._rng)
         self._t[ended] = 0
         self._episode[ended] += 1
-        return _with_endings(self._shown(), ended, rewards[ended], lengths, views)
+        self._deal(ended)
+        shown = self._shown()
+        # By ended slot, who opens the next game and who waits, and which players these were.
+        opening = shown.agent_id[ended]
+        waiting = 1 - opening
+        players = [seats[np.arange(len(ended)), agents] for agents in (opening, waiting)]
+        paid = [rewards[ended, own] for own in players]
+        return _with_endings(shown, ended, waiting, paid, lengths, [game.view(last, own) for own in players])
 
     def _copied(self) -> dict[str, Any]:
         return {"states": np.array(self._states)}
@@ -85,6 +99,7 @@ class BoardEnv(ArrayEnv):
     def _take_over(self, state: Mapping[str, Any], kept: int) -> None:
         assert not isinstance(self._states, dict)
         self._states[:kept] = np.asarray(state["states"], np.uint64)[:kept]
+        self._deal(np.arange(self.num_slots))
 
     def model(self) -> BatchedModel | None:
         """The rules of the game."""
@@ -99,21 +114,23 @@ class BoardEnv(ArrayEnv):
 def _with_endings(
     shown: StepBatch,
     ended: NDArray[np.int64],
-    rewards: NDArray[np.float32],
+    waiting: NDArray[np.int64],
+    paid: list[NDArray[np.float32]],
     lengths: NDArray[np.int64],
     views: list[dict[str, NDArray[Any]]],
 ) -> StepBatch:
-    """``shown`` with the endings of slots ``ended``: in their rows that of agent 0, behind them that of agent 1."""
+    """``shown`` with the endings of slots ``ended``: in their rows those of the agents who open the next games, behind
+    them those of the agents ``waiting``. ``paid`` and ``views`` are of these two, in this order."""
     n, k = len(shown.slot), len(ended)
     reward = np.zeros(n + k, np.float32)
-    reward[ended], reward[n:] = rewards[:, 0], rewards[:, 1]
+    reward[ended], reward[n:] = paid
     over = np.zeros(n + k, np.bool_)
     over[ended] = over[n:] = True
     assert isinstance(shown.obs, dict)
     obs: Columns = {leaf: np.concatenate([array, views[1][leaf]]) for leaf, array in shown.obs.items()}
     return StepBatch(
         slot=np.concatenate([shown.slot, ended]),
-        agent_id=np.concatenate([shown.agent_id, np.ones(k, np.int64)]),
+        agent_id=np.concatenate([shown.agent_id, waiting]),
         reward=reward,
         terminated=over,
         truncated=np.zeros(n + k, np.bool_),

@@ -42,6 +42,9 @@ from rlcore_batched.messages import (
 #: No answer of a server is longer.
 _LONGEST = 1 << 24
 
+#: The largest number that travels.
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class Refused(ConnectionError):
     """The server does not want to talk: a wrong token, a message that it cannot read, or all its slots are taken."""
@@ -78,10 +81,16 @@ class Client:
         return action[()] if not self._action_shape else action.copy()
 
     def log_return(self, reward: float) -> None:
-        """Adds to what the last action has brought."""
-        if not math.isfinite(reward):
-            raise ValueError(f"the reward is not finite: {reward}")
-        self._reward += float(reward)
+        """Adds to what the last action has brought. ``ValueError`` for what is no number, or none of float32."""
+        try:
+            number = float(np.asarray(reward, np.float64).reshape(()))
+        except (TypeError, ValueError):
+            raise ValueError(f"the reward is no number: {reward!r}") from None
+        if not math.isfinite(number):
+            raise ValueError(f"the reward is not finite: {number}")
+        if abs(self._reward + number) > _LARGEST:
+            raise ValueError(f"the reward is too large for float32: {self._reward + number}")
+        self._reward += number
 
     def end_episode(self, obs: ArrayLike, truncated: bool = False) -> None:
         """The episode ends with ``obs``: for good, or, where it is ``truncated``, because of a limit."""
@@ -105,7 +114,11 @@ class Client:
                 f"an observation is {array.dtype} of shape {array.shape}, expected {self._obs_type} of shape "
                 f"{self._obs_shape}"
             )
-        return array.astype(self._obs_type).tobytes()
+        with np.errstate(over="ignore"):
+            packed = array.astype(self._obs_type)
+        if packed.dtype.kind == "f" and not np.isfinite(packed).all():
+            raise ValueError(f"an observation is not finite, or too large for {self._obs_type}")
+        return packed.tobytes()
 
     def _send(self, kind: int, body: bytes) -> None:
         try:

@@ -9,17 +9,19 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.columns import leaf_spaces
 from rlcore.env import StepBatch
 from rlcore_batched.array_env import ArrayEnv, Phase
 from rlcore_batched.noise import Bits, episode_seeds
+from rlcore_batched.seats import PLAYERS, GameSettings, Seats
 from rlcore_batched.simulator import Outcome, State, put, take
-
-PLAYERS = 2
+from rlcore_batched.values import ValueCheck, called, stepped
 
 
 class Duel(Protocol):
     """What a simulator for two players has beyond those for one: actions and rewards ``[n, 2]``, and two views."""
 
+    settings: GameSettings
     observation_space: gymnasium.Space[Any]
     action_space: gymnasium.Space[Any]
     time_limit: int | None
@@ -44,45 +46,58 @@ class DuelEnv(ArrayEnv):
         self.frames_per_second = simulator.frames_per_second
         self.agents = dict.fromkeys(self.groups, tuple(range(PLAYERS)))
         self._simulator = simulator
+        self._seats = Seats(num_slots, simulator.settings)
         self._agent_id = np.tile(np.arange(PLAYERS), num_slots)
         self._state: State = {}
+        self._check_values = ValueCheck(name, leaf_spaces(spaces[0]))
 
     def _open(self) -> None:
-        self._state = self._simulator.start(episode_seeds(self._seed, np.arange(self.num_slots), self._episode))
+        every = np.arange(self.num_slots)
+        seeds = episode_seeds(self._seed, every, self._episode)
+        self._seats.deal(every, seeds)
+        self._state = called(self.name, "start()", lambda: self._simulator.start(seeds))
 
     def _shown(self) -> StepBatch:
         nobody = np.zeros(self.num_slots, np.bool_)
-        obs = self._views(self._state)
+        obs = self._views(self._state, self._seats.of)
         rewards = np.zeros((self.num_slots, PLAYERS), np.float32)
         return self._step(obs, rewards, nobody, nobody, obs[:0], self._t == 0)
 
     def _advance(self, actions: NDArray[Any]) -> StepBatch:
-        pairs = actions.reshape(self.num_slots, PLAYERS, *actions.shape[1:])
-        self._state, rewards, terminated = self._simulator.step(self._state, pairs)
+        n, state, check = self.num_slots, self._state, self._check_values
+        pairs = self._seats.exchanged(actions.reshape(n, PLAYERS, *actions.shape[1:]))
+        self._state, paid, ended_for_good = stepped(self.name, lambda: self._simulator.step(state, pairs))
         self._t += 1
+        rewards = self._seats.exchanged(check.rewards(paid, (n, PLAYERS), np.arange(n), self._t))
+        terminated = check.flags(ended_for_good, n, "terminated")
         limit = self._simulator.time_limit
         truncated = np.zeros(self.num_slots, np.bool_) if limit is None else self._t >= limit
         ended = terminated | truncated
-        obs = self._views(self._state)
+        obs = self._views(self._state, self._seats.of)
         final = obs[:0]
         if ended.any():
             index = np.flatnonzero(ended)
             over = ended.repeat(PLAYERS)
             final = obs[over]
             self._begin(index)
-            obs[over] = self._views(take(self._state, index))
-        return self._step(obs, np.asarray(rewards, np.float32), terminated, truncated, final, ended)
+            obs[over] = self._views(take(self._state, index), self._seats.of[index])
+        return self._step(obs, rewards, terminated, truncated, final, ended)
 
     def _begin(self, index: NDArray[np.int64]) -> None:
         self._episode[index] += 1
         self._t[index] = 0
-        put(self._state, index, self._simulator.start(episode_seeds(self._seed, index, self._episode[index])))
+        seeds = episode_seeds(self._seed, index, self._episode[index])
+        self._seats.deal(index, seeds)
+        put(self._state, index, called(self.name, "start()", lambda: self._simulator.start(seeds)))
 
-    def _views(self, state: State) -> NDArray[Any]:
-        """``[2 n, ...]``, slot by slot."""
-        n = len(next(iter(state.values())))
-        views = [self._simulator.view(state, np.full(n, player)) for player in range(PLAYERS)]
-        return np.stack(views, axis=1).reshape(n * PLAYERS, *views[0].shape[1:])
+    def _views(self, state: State, seats: NDArray[np.int64]) -> NDArray[Any]:
+        """``[2 n, ...]``, slot by slot, of agents who sit in ``seats [n, 2]``."""
+        views = [self._view(state, seats[:, agent]) for agent in range(PLAYERS)]
+        return np.stack(views, axis=1).reshape(len(seats) * PLAYERS, *views[0].shape[1:])
+
+    def _view(self, state: State, players: NDArray[np.int64]) -> NDArray[Any]:
+        seen = called(self.name, "view()", lambda: self._simulator.view(state, players))
+        return np.asarray(self._check_values.observations(seen, len(players)))
 
     def _step(
         self,
@@ -112,6 +127,8 @@ class DuelEnv(ArrayEnv):
         return {"state": {name: array.copy() for name, array in self._state.items()}}
 
     def _take_over(self, state: Mapping[str, Any], kept: int) -> None:
+        every = np.arange(self.num_slots)
+        self._seats.deal(every, episode_seeds(self._seed, every, self._episode))
         own = {name: np.asarray(state["state"][name])[:kept] for name in self._state}
         put(self._state, slice(0, kept), own)
 

@@ -12,9 +12,12 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, column_name, take
+from rlcore.columns import Columns, leaf_spaces, take
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
+from rlcore.errors import EnvError
 from rlcore_batched.actions import checked_actions
+from rlcore_batched.envpool_reading import Reading
+from rlcore_batched.values import ValueCheck, called
 
 #: Makes a pool with a seed for each copy.
 MakePool = Callable[[Sequence[int]], Any]
@@ -34,11 +37,13 @@ class EnvPoolEnv(BatchedEnv):
     #: How many copies one ``recv`` of the pool gives.
     _batch: int
 
-    def __init__(self, make: MakePool, spaces: Spaces, num_slots: int, name: str) -> None:
+    def __init__(self, make: MakePool, spaces: Spaces, num_slots: int, name: str, reading: Reading) -> None:
         self.groups = {DEFAULT_GROUP: spaces}
         self.num_slots = num_slots
         self.name = name
         self._make = make
+        self._reading = reading
+        self._check = ValueCheck(name, leaf_spaces(spaces[0]))
         self._pool: Any = None
         self._every = np.arange(num_slots, dtype=np.int32)
         self._idle = _idle(spaces[1], num_slots)
@@ -47,12 +52,12 @@ class EnvPoolEnv(BatchedEnv):
 
     def reset(self, seed: int | None) -> None:
         self.close()
-        words = np.random.SeedSequence(seed).generate_state(self.num_slots, np.uint32) >> 1
-        self._pool = self._make([int(word) for word in words])
+        self._pool = self._make(self._reading.seeds(seed, self.num_slots))
         #: By slot: the step of its episode, whether one runs, and whether its row waits for an action.
         self._t = np.zeros(self.num_slots, np.int64)
         self._running = np.zeros(self.num_slots, np.bool_)
         self._waiting = np.zeros(self.num_slots, np.bool_)
+        self._lives = np.zeros(self.num_slots, np.int64)
         #: How many copies the pool has to give back.
         self._flying = self.num_slots
         self._pool.async_reset()
@@ -66,7 +71,7 @@ class EnvPoolEnv(BatchedEnv):
                 f"{self.name}: {int(self._waiting.sum())} slots wait for actions, and only {self._flying} are under "
                 f"way, of which {self._batch} are handed over together"
             )
-        return {DEFAULT_GROUP: self._rows(*self._receive(timeout))}
+        return {DEFAULT_GROUP: self._rows(self._receive(timeout))}
 
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         if self._pool is None:
@@ -103,11 +108,11 @@ class EnvPoolEnv(BatchedEnv):
     def _receive(self, timeout: float | None) -> Any:
         """The pool's next answer; one that was waited for in vain is had by the next call."""
         if self._receiving is None and timeout is None:
-            return self._pool.recv()
+            return self._recv()
         if self._receiving is None:
             if self._receiver is None:
                 self._receiver = ThreadPoolExecutor(1, "envpool")
-            self._receiving = self._receiver.submit(self._pool.recv)
+            self._receiving = self._receiver.submit(self._recv)
         try:
             received = self._receiving.result(timeout)
         except Unfinished:
@@ -115,36 +120,65 @@ class EnvPoolEnv(BatchedEnv):
         self._receiving = None
         return received
 
-    def _rows(
-        self, seen: Any, reward: Array, terminated: Array, truncated: Array, info: Mapping[str, Any]
-    ) -> StepBatch:
+    def _recv(self) -> Any:
+        return called(self.name, "recv() of the pool", self._pool.recv)
+
+    def _rows(self, received: Any) -> StepBatch:
+        if not isinstance(received, tuple) or len(received) != 5:
+            raise EnvError(f"{self.name}: the pool gave a {type(received).__name__} instead of five values")
+        seen, given, ended_for_good, cut, info = received
         slots = np.asarray(info["env_id"], np.int64)
-        obs = _flat(seen)
-        stepped = self._running[slots]
-        terminated, truncated = terminated & stepped, truncated & stepped
-        ended = terminated | truncated
-        self._t[slots] = np.where(stepped, self._t[slots] + 1, 0)
-        self._running[slots] = self._waiting[slots] = ~ended
-        self._flying -= len(slots)
+        n, stepped = len(slots), self._running[slots]
+        ages = np.where(stepped, self._t[slots] + 1, 0)
+        obs = self._check.observations(self._reading.observations(seen, ages), n)
+        reward = self._check.rewards(given, (n,), slots, ages)
+        # A step that only resets is no transition.
+        reward[~stepped] = 0.0
+        terminated = self._check.flags(ended_for_good, n, "terminated") & stepped
+        truncated = self._check.flags(cut, n, "truncated") & stepped
+        over = terminated | truncated
+        lost = self._lost_lives(slots, info, stepped & ~over)
+        ended = over | lost
+        final = take(obs, ended)
+        if lost.any():
+            ages = np.where(lost, 0, ages)
+            obs = self._check.observations(self._reading.observations(seen, ages), n)
+        self._t[slots] = ages
+        self._running[slots] = self._waiting[slots] = ~over
+        self._flying -= n
         return StepBatch(
             slot=slots,
-            agent_id=np.zeros(len(slots), np.int64),
-            reward=np.where(stepped, reward, 0.0).astype(np.float32),
-            terminated=terminated,
+            agent_id=np.zeros(n, np.int64),
+            reward=reward,
+            terminated=terminated | lost,
             truncated=truncated,
-            final_obs=take(obs, ended),
+            final_obs=final,
             obs=obs,
-            first=~stepped,
-            needs_action=~ended,
-            env_step=self._t[slots],
+            first=~stepped | lost,
+            needs_action=~over,
+            env_step=ages,
             episode_over=ended,
         )
+
+    def _lost_lives(
+        self, slots: NDArray[np.int64], info: Mapping[str, Any], going_on: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Which rows have lost a life of a game that goes on: their next episode opens where the last one ends."""
+        lives = self._reading.lives(info)
+        if lives is None:
+            return np.zeros(len(slots), np.bool_)
+        before = self._lives[slots]
+        self._lives[slots] = lives
+        lost: NDArray[np.bool_] = going_on & (lives > 0) & (lives < before)
+        return lost
 
     def get_state(self) -> dict[str, Any] | None:
         return None
 
     def set_state(self, state: dict[str, Any]) -> list[int]:
-        raise ValueError(f"{self.name}: EnvPool has no state that could be restored")
+        """All episodes begin anew."""
+        self.reset(None)
+        return list(range(self.num_slots))
 
     def close(self) -> None:
         if self._receiver is not None:
@@ -160,8 +194,8 @@ class LockstepEnvPool(EnvPoolEnv):
 
     lockstep = True
 
-    def __init__(self, make: MakePool, spaces: Spaces, num_slots: int, name: str) -> None:
-        super().__init__(make, spaces, num_slots, name)
+    def __init__(self, make: MakePool, spaces: Spaces, num_slots: int, name: str, reading: Reading) -> None:
+        super().__init__(make, spaces, num_slots, name, reading)
         self._batch = num_slots
 
     def _go_on(self) -> None:
@@ -181,19 +215,19 @@ class LockstepEnvPool(EnvPoolEnv):
 class ReadyEnvPool(EnvPoolEnv):
     """The asynchronous mode: the ``batch`` copies that are ready first."""
 
-    def __init__(self, make: MakePool, spaces: Spaces, num_slots: int, name: str, batch: int) -> None:
-        super().__init__(make, spaces, num_slots, name)
+    def __init__(
+        self, make: MakePool, spaces: Spaces, num_slots: int, name: str, reading: Reading, batch: int
+    ) -> None:
+        super().__init__(make, spaces, num_slots, name, reading)
         self._batch = batch
 
     def reset(self, seed: int | None) -> None:
         super().reset(seed)
         self._over = np.zeros(0, np.int64)
 
-    def _rows(
-        self, seen: Any, reward: Array, terminated: Array, truncated: Array, info: Mapping[str, Any]
-    ) -> StepBatch:
-        step = super()._rows(seen, reward, terminated, truncated, info)
-        self._over = np.append(self._over, step.slot[step.episode_over])
+    def _rows(self, received: Any) -> StepBatch:
+        step = super()._rows(received)
+        self._over = np.append(self._over, step.slot[~step.needs_action])
         return step
 
     def _go_on(self) -> None:
@@ -206,18 +240,6 @@ class ReadyEnvPool(EnvPoolEnv):
 
     def _launch(self, slots: NDArray[Any], actions: NDArray[Any]) -> None:
         self._send(slots, actions)
-
-
-def _flat(value: Any) -> Columns:
-    """Nested dictionaries of arrays as ``{dotted name: array}``; a plain array as it is."""
-    if not isinstance(value, Mapping):
-        return np.asarray(value)
-    flat: dict[str, Array] = {}
-    for key, child in value.items():
-        leaves = _flat(child)
-        for leaf, array in (leaves if isinstance(leaves, dict) else {"": leaves}).items():
-            flat[column_name(str(key), leaf)] = array
-    return flat
 
 
 def _idle(space: gymnasium.Space[Any], count: int) -> NDArray[Any]:

@@ -7,30 +7,55 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, field_validator
 
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvProvider, unknown_env
 from rlcore.errors import ConfigError, EnvError, SpaceError, UnknownPluginError
 from rlcore.validation import validate
 from rlcore_batched.envpool_env import LockstepEnvPool, ReadyEnvPool
+from rlcore_batched.envpool_reading import MAX_FRAMES, STICKY, AtariReading, Reading
 from rlcore_batched.simulator import Positive
+from rlcore_gym import AtariSettings
 
 #: Keywords of EnvPool that are set here.
 _OURS = ("env_type", "num_envs", "seed", "gym_reset_return_info", "max_num_players")
 
+_LIMIT, _FRAMES, _REPEAT = "max_episode_steps", "max_num_frames_per_episode", "repeat_action_probability"
+
 
 class EnvPoolSettings(BaseModel):
     """``batch_size``: how many copies are handed over together, whichever are ready (EnvPool's asynchronous mode); all
-    of them in lockstep where it is left out. ``num_threads``: the pool's; by default one for each usable core."""
+    of them in lockstep where it is left out. ``num_threads``: the pool's; by default one for each usable core.
+
+    ``atari`` and ``frame_stack``: what rlcore-gym does with ALE's games under these names; with them, the game's other
+    settings have the names and defaults of ALE's ids. ``time_limit``: steps after which an episode is truncated.
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
     batch_size: Positive | None = None
     num_threads: Positive | None = None
+    atari: AtariSettings | None = None
+    frame_stack: Positive | None = None
+    time_limit: Positive | None = None
+
+    @field_validator("atari", mode="before")
+    @classmethod
+    def _atari(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            return {} if value else None
+        return value
+
+
+class _Asked(NamedTuple):
+    """What is made of settings: the keywords of ``envpool.make``, and how the pool is read."""
+
+    keywords: dict[str, Any]
+    reading: Reading
 
 
 class EnvPoolProvider(EnvProvider):
@@ -46,20 +71,21 @@ class EnvPoolProvider(EnvProvider):
         known = envpool.list_all_envs()
         if env_id not in known:
             raise unknown_env("envpool", env_id, known)
-        own, keywords = _split(settings)
+        own, rest = _split(settings)
         if own.batch_size is not None and own.batch_size > num_envs:
             raise ConfigError(f"env_settings.batch_size: {own.batch_size} of {num_envs} copies cannot be ready at once")
-        spaces = _spaces(envpool, env_id, keywords, name)
+        asked = _asked(own, rest, env_id, envpool)
+        spaces = _spaces(envpool, env_id, asked, name)
         threads = own.num_threads or min(num_envs, len(os.sched_getaffinity(0)))
         batch = num_envs if own.batch_size is None else own.batch_size
 
         def pool(seeds: Sequence[int]) -> Any:
             sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
-            return _made(envpool, env_id, keywords, **sizes, seed=seeds)
+            return _made(envpool, env_id, asked.keywords, **sizes, seed=seeds)
 
         if own.batch_size is None:
-            return LockstepEnvPool(pool, spaces, num_envs, name)
-        return ReadyEnvPool(pool, spaces, num_envs, name, batch)
+            return LockstepEnvPool(pool, spaces, num_envs, name, asked.reading)
+        return ReadyEnvPool(pool, spaces, num_envs, name, asked.reading, batch)
 
 
 def _imported() -> Any:
@@ -80,8 +106,33 @@ def _split(settings: Mapping[str, Any]) -> tuple[EnvPoolSettings, dict[str, Any]
     return own, {key: value for key, value in settings.items() if key not in fields}
 
 
-def _spaces(envpool: Any, env_id: str, keywords: Mapping[str, Any], name: str) -> Spaces:
-    pool = _made(envpool, env_id, keywords, num_envs=1, batch_size=1, num_threads=1, seed=[0])
+def _asked(own: EnvPoolSettings, rest: dict[str, Any], env_id: str, envpool: Any) -> _Asked:
+    """``ConfigError`` for settings that are said twice, or that go with another one."""
+    if own.time_limit is not None and _LIMIT in rest:
+        raise ConfigError(f"env_settings.{_LIMIT}: 'time_limit' says it")
+    if own.atari is None:
+        if own.frame_stack is not None:
+            raise ConfigError("env_settings.frame_stack: it goes with 'atari'; EnvPool's own keyword is 'stack_num'")
+        return _Asked(rest if own.time_limit is None else {**rest, _LIMIT: own.time_limit}, Reading())
+    specs = envpool.registration.registry.specs
+    if specs[env_id][0] != "envpool.atari":
+        raise ConfigError(f"env_settings.atari: envpool:{env_id} is no Atari game, which it is for")
+    reading = AtariReading(own.atari, own.frame_stack)
+    set_here = reading.keywords()
+    for key in [*set_here, _LIMIT]:
+        if key in rest:
+            raise ConfigError(f"env_settings.{key}: it follows from 'atari', 'frame_stack' and 'time_limit'")
+    if own.atari.life_loss_ends and own.time_limit is not None:
+        raise ConfigError("env_settings.time_limit: EnvPool counts the steps of a game, not those of a life")
+    frames = rest.pop(_FRAMES, MAX_FRAMES)
+    if not isinstance(frames, int) or frames < 1:
+        raise ConfigError(f"env_settings.{_FRAMES}: a number of frames from 1, not {frames!r}")
+    limit = reading.max_steps(frames, own.time_limit)
+    return _Asked({_REPEAT: STICKY, **rest, **set_here, _LIMIT: limit}, reading)
+
+
+def _spaces(envpool: Any, env_id: str, asked: _Asked, name: str) -> Spaces:
+    pool = _made(envpool, env_id, asked.keywords, num_envs=1, batch_size=1, num_threads=1, seed=[0])
     with warnings.catch_warnings():
         # Bounds are float64 there, and are rounded.
         warnings.simplefilter("ignore")
@@ -93,6 +144,8 @@ def _spaces(envpool: Any, env_id: str, keywords: Mapping[str, Any], name: str) -
         raise SpaceError(f"{name}: it has {players} players, and only environments with one agent are adapted")
     if not isinstance(spaces[1], gymnasium.spaces.Box | gymnasium.spaces.Discrete | gymnasium.spaces.MultiDiscrete):
         raise SpaceError(f"{name}: its action space {spaces[1]} is not one array")
+    if isinstance(asked.reading, AtariReading):
+        return asked.reading.observation_space, spaces[1]
     return spaces
 
 

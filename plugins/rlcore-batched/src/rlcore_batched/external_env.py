@@ -171,7 +171,9 @@ class ExternalEnv(BatchedEnv):
         return None
 
     def set_state(self, state: dict[str, Any]) -> list[int]:
-        raise ValueError(f"{self.name}: what runs in other processes has no state that could be restored")
+        """What runs in other processes goes on where it is; for whoever samples, all episodes begin anew."""
+        self.reset(None)
+        return list(range(self.num_slots))
 
     def close(self) -> None:
         server, self._server = self._server, None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, empty_columns
+from rlcore.columns import Columns, empty_columns, leaf_spaces
 from rlcore.columns import take as take_rows
 from rlcore.env import StepBatch
 from rlcore.model import BatchedModel
@@ -16,6 +16,7 @@ from rlcore_batched.array_env import ArrayEnv, Phase
 from rlcore_batched.noise import episode_seeds
 from rlcore_batched.simulator import Simulator, State, put, take
 from rlcore_batched.simulator_model import SimulatorModel
+from rlcore_batched.values import ValueCheck, called, stepped
 
 
 class SimulatorEnv(ArrayEnv):
@@ -34,35 +35,44 @@ class SimulatorEnv(ArrayEnv):
         self._everyone = np.ones(num_slots, np.bool_)
         self._nobody = np.zeros(num_slots, np.bool_)
         self._no_final = empty_columns(spaces[0], (0,))
+        self._check_values = ValueCheck(name, leaf_spaces(spaces[0]))
 
     def _open(self) -> None:
-        self._state = self._simulator.start(episode_seeds(self._seed, self._waiting, self._episode))
+        seeds = episode_seeds(self._seed, self._waiting, self._episode)
+        self._state = called(self.name, "start()", lambda: self._simulator.start(seeds))
+
+    def _observe(self, state: State, rows: int) -> Columns:
+        obs = called(self.name, "observe()", lambda: self._simulator.observe(state))
+        return self._check_values.observations(obs, rows)
 
     def _shown(self) -> StepBatch:
         rewards = np.zeros(self.num_slots, np.float32)
-        obs = self._simulator.observe(self._state)
+        obs = self._observe(self._state, self.num_slots)
         return self._step(obs, rewards, self._nobody, self._nobody, self._nobody, self._no_final, self._t == 0)
 
     def _advance(self, actions: NDArray[Any]) -> StepBatch:
-        simulator, t = self._simulator, self._t
-        self._state, rewards, terminated = simulator.step(self._state, actions)
+        n, t, check = self.num_slots, self._t, self._check_values
+        state = self._state
+        self._state, earned, ended_for_good = stepped(self.name, lambda: self._simulator.step(state, actions))
         t += 1
+        rewards = check.rewards(earned, (n,), self._waiting, t)
+        terminated = check.flags(ended_for_good, n, "terminated")
         truncated = self._nobody if self._limit is None else t >= self._limit
         ended = terminated | truncated
-        obs, final = simulator.observe(self._state), self._no_final
+        obs, final = self._observe(self._state, n), self._no_final
         if np.count_nonzero(ended):
             index = np.flatnonzero(ended)
             final = take_rows(obs, index)
             self._begin(index)
-            _put_rows(obs, index, simulator.observe(take(self._state, index)))
-        rewards = np.asarray(rewards, np.float32)
+            _put_rows(obs, index, self._observe(take(self._state, index), len(index)))
         return self._step(obs, rewards, terminated, truncated, ended, final, ended)
 
     def _begin(self, index: NDArray[np.int64]) -> None:
         """The next episodes of some slots."""
         self._episode[index] += 1
         self._t[index] = 0
-        put(self._state, index, self._simulator.start(episode_seeds(self._seed, index, self._episode[index])))
+        seeds = episode_seeds(self._seed, index, self._episode[index])
+        put(self._state, index, called(self.name, "start()", lambda: self._simulator.start(seeds)))
 
     def _step(
         self,

@@ -1,4 +1,4 @@
-"""The settings of the DeepMind preprocessing of Atari games."""
+"""The settings of the preprocessing of Atari games, the same for every emulator that they are played in."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ from typing import Annotated, Any
 import gymnasium
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from rlcore_gym.atari_frames import AtariFrames
+
 Env = gymnasium.Env[Any, Any]
 
 
 class AtariSettings(BaseModel):
-    """The DeepMind preprocessing, in Gymnasium's AtariPreprocessing.
+    """The DeepMind preprocessing of separate games, of ALE's vector environment, and of EnvPool.
 
     Machado et al. (2018), "Revisiting the Arcade Learning Environment", section 5: each action is repeated for
     ``frame_skip`` frames, of the last two of which the brighter pixels are seen, resized to ``screen_size`` (a side, or
-    width and height). An episode begins with 1 to ``noop_max`` frames without input, 0 for none. ``life_loss_ends``
-    ends an episode with each life. Rewards are the game's.
+    width and height) by the mean of the areas. Before the first observation of a game 0 to ``noop_max - 1``
+    frames pass without input. With ``life_loss_ends`` an episode also terminates with each life, and the
+    next one goes on with the game from there (Mnih et al. 2015, "Human-level control", Methods). Rewards are those of
+    the game.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -37,16 +41,9 @@ class AtariSettings(BaseModel):
         return self.screen_size if isinstance(self.screen_size, tuple) else (self.screen_size, self.screen_size)
 
     def make_keywords(self) -> dict[str, Any]:
-        """What ``gymnasium.make`` is told so that nothing is done twice; the screen is then read by the wrapper."""
-        return {"frameskip": 1, "obs_type": "grayscale" if self.grayscale else "rgb"}
+        """What ``gymnasium.make`` is told so that nothing is done twice: the screen is read where the frames are."""
+        return {"frameskip": 1, "obs_type": "ram"}
 
     def wrap(self, env: Env) -> Env:
         """``env`` preprocessed."""
-        return gymnasium.wrappers.AtariPreprocessing(
-            env,
-            noop_max=self.noop_max,
-            frame_skip=self.frame_skip,
-            screen_size=self.size(),
-            terminal_on_life_loss=self.life_loss_ends,
-            grayscale_obs=self.grayscale,
-        )
+        return AtariFrames(env, self)

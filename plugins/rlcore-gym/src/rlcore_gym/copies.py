@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns, map_columns
 from rlcore.env import Spaces
 from rlcore.errors import BadValueError, EnvError
+from rlcore.restarts import Restarts
 from rlcore_gym.actions import ActionReader
 from rlcore_gym.board import Board
 from rlcore_gym.failures import FAILURES, OLD_GYM, Misfit, close, raised
 from rlcore_gym.generators import Generators
 from rlcore_gym.observations import ObservationRows
 from rlcore_gym.replay import ActionLog, leaves
-from rlcore_gym.restarts import Restarts
 from rlcore_gym.seeds import Draws, Follow, draws, following_seed
 from rlcore_gym.slot import Slot, short
 from rlcore_gym.spaces import check_alike, too_large

@@ -91,5 +91,17 @@ class FrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._frames = {leaf: np.array(own) for leaf, own in frames.items()}
 
 
+def forget_frames(stacks: Array, ages: NDArray[np.integer[Any]]) -> None:
+    """Zeros, in ``stacks [n, size, ...]``, the frames from before an episode that is ``ages [n]`` steps old.
+
+    For sources that stack frames themselves, so that what they show is what :class:`FrameStack` shows.
+    """
+    size = stacks.shape[1]
+    if int(ages.min(initial=size)) >= size - 1:
+        return
+    for age in range(size - 1):
+        stacks[ages == age, : size - 1 - age] = 0
+
+
 def _below(leaf: str, key: object) -> str:
     return f"{leaf}.{key}" if leaf else str(key)

@@ -4,7 +4,7 @@
 id              batches
 =============== =================================================================================================
 CartPole        the same as those of separate copies, to the last bit
-ALE games       the same, where ``atari.noop_max`` is 0 (ALE draws the number of frames without input in its own way)
+ALE games       the same, to the last pixel
 all others      as their authors have it: most draw the resets of all slots from one generator, so that what a slot
                 sees depends on how many there are; then nothing can be said but that a seed repeats a run
 =============== =================================================================================================
@@ -48,7 +48,7 @@ def native_env(env_id: str, num_envs: int, own: GymSettings, keywords: Mapping[s
     if is_atari(spec):
         _check(own, env_id, _ATARI)
         options = atari_keywords(env_id, own, num_envs)
-        return NativeAtari(_vector(env_id, num_envs, {**keywords, **options}), env_id, own.time_limit, own.frame_stack)
+        return NativeAtari(_vector(env_id, num_envs, {**keywords, **options}), env_id, own)
     env = _vector(env_id, num_envs, keywords)
     if type(env) is CartPoleVectorEnv:
         _check(own, env_id, _CARTPOLE)

@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns, take
 from rlcore.errors import ConfigError
+from rlcore_gym.atari_seeds import emulator_seeds
 from rlcore_gym.failures import FAILURES, raised
+from rlcore_gym.frame_stack import forget_frames
 from rlcore_gym.lockstep import LockstepEnv, Phase
-from rlcore_gym.seeds import Follow, following_seed, slot_seeds
 from rlcore_gym.settings import GymSettings
 from rlcore_gym.spaces import check_spaces
 from rlcore_gym.stepping import NEVER
@@ -33,11 +34,6 @@ def atari_keywords(env_id: str, own: GymSettings, num_envs: int) -> dict[str, An
             f"env_settings.atari: the native implementation of {env_id} preprocesses whatever it is told; "
             "say so with 'atari: true', or give what differs: 'atari: {noop_max: 0}'"
         )
-    if atari.life_loss_ends:
-        raise ConfigError(
-            "env_settings.atari.life_loss_ends: after a lost life ALE's vector environment goes on with the game, "
-            "where the wrapper begins a new one; take vectorization sync, thread or process"
-        )
     if isinstance(own.frame_stack, dict):
         raise ConfigError("env_settings.frame_stack: a game has one observation; give a number")
     width, height = atari.size()
@@ -56,22 +52,6 @@ def atari_keywords(env_id: str, own: GymSettings, num_envs: int) -> dict[str, An
     }
 
 
-def seed_of_a_game(seed: int) -> int:
-    """``seed``, or one that follows from it, of which ALE makes a seed that its vector environment takes as well.
-
-    ``AtariEnv.reset(seed=seed)`` derives a signed number; the vector environment takes negative ones for none at all.
-    """
-    while _derived(seed) < 0:
-        seed = following_seed(seed, Follow.GAME)
-    return seed
-
-
-def _derived(seed: int) -> int:
-    """What ``AtariEnv.seed_game`` gives the emulator."""
-    _, game = np.random.SeedSequence(seed).generate_state(n_words=2)
-    return int(game.astype(np.int32))
-
-
 class NativeAtari(LockstepEnv):
     """``env`` is an ``AtariVectorEnv``; slots are seeded as separate games are, and reset in the step that ends them.
 
@@ -79,42 +59,51 @@ class NativeAtari(LockstepEnv):
     episodes begin anew.
     """
 
-    def __init__(self, env: Any, name: str, time_limit: int | None, frame_stack: object) -> None:
+    def __init__(self, env: Any, name: str, own: GymSettings) -> None:
         space = env.single_observation_space
         #: Without a stack of frames the axis of the one frame is dropped.
-        self._flat = frame_stack is None
+        self._flat = own.frame_stack is None
         if self._flat:
             space = type(space)(0, 255, space.shape[1:], space.dtype)
         super().__init__(check_spaces(space, env.single_action_space, name), env.num_envs, name)
         self._env = env
-        self._limit = time_limit or NEVER
+        self._limit = own.time_limit or NEVER
+        self._life_loss_ends = own.atari is not None and own.atari.life_loss_ends
+        self._lives: NDArray[Any] = np.zeros(env.num_envs, np.int64)
         self._obs: Columns = self._board.obs
 
     def _observations(self) -> Columns:
         return self._obs
 
-    def _shown(self, obs: NDArray[Any]) -> NDArray[Any]:
-        return obs[:, 0] if self._flat else obs
+    def _show_frames(self, stacks: NDArray[Any]) -> None:
+        """What is seen of ``stacks [slots, size, ...]`` at the steps that the board says."""
+        if self._life_loss_ends:
+            # The next episode goes on with the game, but not with what was seen before.
+            forget_frames(stacks, self._board.env_step)
+        self._obs = stacks[:, 0] if self._flat else stacks
 
     def _open(self, seed: int | None) -> None:
-        seeds = np.array([_derived(seed_of_a_game(own)) for own in slot_seeds(seed, self.num_slots)])
-        self._reset(seeds, None)
+        self._board.env_step[:] = 0
+        self._reset(np.array(emulator_seeds(seed, self.num_slots)), None)
 
     def _reset(self, seeds: NDArray[Any] | None, mask: NDArray[np.bool_] | None) -> None:
         try:
-            obs, _ = self._env.reset(seed=seeds, options=None if mask is None else {"reset_mask": mask})
+            stacks, info = self._env.reset(seed=seeds, options=None if mask is None else {"reset_mask": mask})
         except FAILURES as error:
             raise raised(f"{self.name}, {self.num_slots} copies in one", "reset()", error) from error
-        self._obs = self._shown(obs)
+        self._lives = info["lives"]
+        self._show_frames(stacks)
 
     def _advance(self, actions: Columns, timeout: float | None) -> Columns:
         board = self._board
         try:
-            obs, board.reward[:], board.terminated[:], board.truncated[:], _ = self._env.step(actions)
+            stacks, board.reward[:], board.terminated[:], board.truncated[:], info = self._env.step(actions)
         except FAILURES as error:
             raise raised(f"{self.name}, {self.num_slots} copies in one", "step()", error) from error
-        self._obs = self._shown(obs)
         board.env_step += 1
+        self._show_frames(stacks)
+        lost = self._lost_lives(info["lives"])
+        board.terminated |= lost
         board.truncated |= board.env_step >= self._limit
         np.logical_or(board.terminated, board.truncated, out=board.over)
         np.copyto(board.first, board.over)
@@ -122,9 +111,20 @@ class NativeAtari(LockstepEnv):
             return self._no_final
         final = take(self._obs, board.over)
         board.env_step[board.over] = 0
-        # Done now, by the mask, they are not reset by the next step.
-        self._reset(None, board.over.copy())
+        ended = board.over & ~lost
+        if ended.any():
+            # Done now, by the mask, they are not reset by the next step.
+            self._reset(None, ended)
+        else:
+            self._show_frames(stacks)
         return final
+
+    def _lost_lives(self, lives: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which slots have lost a life of a game that goes on."""
+        before, self._lives = self._lives, lives
+        if not self._life_loss_ends:
+            return np.zeros(self.num_slots, np.bool_)
+        return (lives > 0) & (lives < before) & ~self._board.terminated & ~self._board.truncated
 
     def get_state(self) -> dict[str, Any] | None:
         return None

@@ -15,11 +15,11 @@ import numpy as np
 
 from rlcore.columns import Array, Columns, take
 from rlcore.errors import EnvError, UserError
+from rlcore.restarts import Restarts
 from rlcore_gym.lockstep import LockstepEnv, Phase
 from rlcore_gym.recording import Recording, Take, record
 from rlcore_gym.rendering import rgb
 from rlcore_gym.replay import leaves
-from rlcore_gym.restarts import Restarts
 from rlcore_gym.seeds import Follow, check_streams, following_seed, slot_seeds
 from rlcore_gym.serving import Answer, Task
 from rlcore_gym.workers import CLOSING, Worker, WorkerGone, WorkerPool
@@ -46,7 +46,7 @@ class ParallelEnv(LockstepEnv):
 
     An environment that raises gives ``EnvError`` with its own trace. So does a worker that is killed, ends, or has not
     come back from one call of an environment for ``step_timeout`` seconds. Where restarts are allowed the slots
-    concerned begin anew instead, as often as :mod:`rlcore_gym.restarts` says: their rows are ``first``, and the step
+    concerned begin anew instead, as often as :mod:`rlcore.restarts` says: their rows are ``first``, and the step
     that was under way in them did not happen.
     """
 

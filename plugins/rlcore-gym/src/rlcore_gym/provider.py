@@ -11,12 +11,12 @@ from gymnasium.vector import SyncVectorEnv, VectorEnv
 from rlcore.env import BatchedEnv
 from rlcore.envs import EnvProvider
 from rlcore.errors import ConfigError, EnvError
+from rlcore_gym.atari_seeds import seed_of_a_game
 from rlcore_gym.copies import Rules
 from rlcore_gym.failures import close
 from rlcore_gym.in_process import InProcessEnv
 from rlcore_gym.making import FromCallable, FromId, full_id
 from rlcore_gym.native import native_env
-from rlcore_gym.native_atari import seed_of_a_game
 from rlcore_gym.parallel import ParallelEnv, Supervision
 from rlcore_gym.processes import ProcessWorkerPool
 from rlcore_gym.rendering import frames_per_second

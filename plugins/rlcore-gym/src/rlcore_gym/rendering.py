@@ -9,6 +9,7 @@ from gymnasium.wrappers import AtariPreprocessing
 
 from rlcore.columns import Array
 from rlcore.env import BatchedEnv
+from rlcore_gym.atari_frames import AtariFrames
 
 #: Frames of a second of an Atari 2600.
 ATARI_SPEED = 60.0
@@ -34,7 +35,7 @@ def frames_per_second(env: Any) -> float:
     """How many steps of an environment (or vector environment) are a second, as it says itself."""
     layer = env
     while layer is not None:
-        if isinstance(layer, AtariPreprocessing):
+        if isinstance(layer, AtariFrames | AtariPreprocessing):
             return ATARI_SPEED / layer.frame_skip
         layer = getattr(layer, "env", None)
     stated = env.metadata.get("render_fps")

@@ -17,6 +17,7 @@ from gymnasium import wrappers
 
 from rlcore.columns import Array
 from rlcore.errors import CheckpointError
+from rlcore_gym.atari_frames import AtariFrames
 from rlcore_gym.frame_stack import FrameStack
 
 Env = gymnasium.Env[Any, Any]
@@ -42,6 +43,7 @@ _ATTRIBUTES: Mapping[type[Any], tuple[str, ...]] = {
     wrappers.OrderEnforcing: ("_has_reset",),
     wrappers.PassiveEnvChecker: ("checked_reset", "checked_step", "checked_render"),
     wrappers.AtariPreprocessing: ("lives", "game_over"),
+    AtariFrames: ("frames", "lives", "life_lost"),
 }
 
 #: What MuJoCo computes in a step and an environment may read before the next one, beside the state of the integration.
@@ -111,6 +113,8 @@ def _layer_state(layer: Any) -> Tree | None:
     state["attributes"] = {name: getattr(layer, name) for name in _ATTRIBUTES[kind] if hasattr(layer, name)}
     if kind is wrappers.AtariPreprocessing:
         state["screens"] = np.array(layer.obs_buffer)
+    elif kind is AtariFrames:
+        state["screens"] = np.array(layer.screens)
     return state
 
 
@@ -124,6 +128,8 @@ def _set_layer(layer: Any, state: Mapping[str, Any]) -> None:
             setattr(layer, name, value)
     if isinstance(layer, wrappers.AtariPreprocessing):
         layer.obs_buffer = [np.array(screen) for screen in state["screens"]]
+    elif isinstance(layer, AtariFrames):
+        layer.screens = [np.array(screen) for screen in state["screens"]]
 
 
 # -- simulators

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import os
 import pickle
-import signal
 import socket
 import sys
-import threading
 
+from rlcore.child_process import live_with_parent
 from rlcore_gym.board import Board
 from rlcore_gym.link import ANSWER, CALL, DONE, ENDED, STEP, Link
 from rlcore_gym.serving import Answer, Failure, Server, Task
@@ -20,16 +18,9 @@ def main(link: int, life: int, memory: int, size: int) -> None:
     """``link``, ``life`` and ``memory`` are open files: a socket, a pipe that closes when the parent is gone, and the
     board's memory of ``size`` bytes.
     """
-    # Whoever started the parent from a terminal means the parent with Ctrl-C; it will say what becomes of its workers.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, args=(life,), daemon=True).start()
+    live_with_parent(life)
     with contextlib.suppress(EOFError):  # the parent has gone, and asks for nothing any more
         serve(Link(socket.socket(fileno=link)), mmap.mmap(memory, size))
-
-
-def _end_with_parent(life: int) -> None:
-    os.read(life, 1)
-    os._exit(1)
 
 
 def serve(link: Link, memory: mmap.mmap) -> None:

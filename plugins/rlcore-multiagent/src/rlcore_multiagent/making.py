@@ -7,14 +7,14 @@ from rlcore.errors import ConfigError
 from rlcore_multiagent.settings import StageSettings
 from rlcore_multiagent.stage import Build
 from rlcore_multiagent.staged import StagedEnv
-from rlcore_multiagent.workers import WorkersEnv
+from rlcore_multiagent.workers_env import WorkersEnv
 
 
 def staged_env(build: Build, num_envs: int, name: str, settings: StageSettings) -> BatchedEnv:
     """``num_envs`` copies. ``ConfigError`` for settings that the game cannot serve."""
     if settings.workers:
         return WorkersEnv(build, num_envs, name, settings)
-    env = StagedEnv(build, num_envs, name, shuffle_seats=settings.shuffle_seats)
+    env = StagedEnv(build, num_envs, name, shuffle_seats=settings.shuffle_seats, restarts=settings.restarts)
     check_seats(env, settings)
     return env
 

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from rlcore.acting.masks import ACTION_MASK
 from rlcore.errors import EnvError
+from rlcore_multiagent.masks import OBSERVATION, beside_mask
 from rlcore_multiagent.stage import Ending, Stage, Turn
-
-#: The leaf of what a player sees, beside the mask.
-OBSERVATION = "observation"
 
 Seen = Literal["observation", "information_state"]
 
@@ -37,12 +35,7 @@ class OpenSpielStage(Stage):
         }
         self._shape = tuple(by_name[seen]())
         self.agents = [f"player_{player}" for player in range(self._players)]
-        observation = gymnasium.spaces.Dict(
-            {
-                OBSERVATION: gymnasium.spaces.Box(-np.inf, np.inf, self._shape, np.float32),
-                ACTION_MASK: gymnasium.spaces.Box(0, 1, (self._actions,), np.int8),
-            }
-        )
+        observation = beside_mask(gymnasium.spaces.Box(-np.inf, np.inf, self._shape, np.float32), self._actions)
         self.spaces = [(observation, gymnasium.spaces.Discrete(self._actions))] * self._players
         self._nothing = np.zeros(self._shape, np.float32)
         self._state: Any = None

@@ -14,7 +14,7 @@ from rlcore.errors import ConfigError, EnvError, UnknownPluginError, UserError
 from rlcore.lookup_errors import did_you_mean
 from rlcore_multiagent.failures import FAILURES, raised
 from rlcore_multiagent.making import staged_env
-from rlcore_multiagent.parallel import ParallelStage, TurnStage
+from rlcore_multiagent.pettingzoo_stages import ParallelStage, TurnStage
 from rlcore_multiagent.settings import StageSettings, split_settings
 from rlcore_multiagent.stage import Stage
 

@@ -26,6 +26,8 @@ class Rows:
         self.ended: list[int] = []
         self.endings: list[Ending] = []
         self.ended_at: list[int] = []
+        #: Agents of games that were lost.
+        self.lost: list[int] = []
         #: By key, what was earned since the agent's last row.
         self.rewards: dict[int, float] = {}
 
@@ -42,6 +44,15 @@ class Rows:
         self.endings.append(ending)
         self.ended_at.append(env_step)
 
+    def lose(self, keys: Sequence[int]) -> None:
+        """The game of the agents ``keys`` was lost: nothing that was entered of it in this move has happened."""
+        self.lost += keys
+        kept = [i for i, key in enumerate(self.ended) if key not in keys]
+        self.ended, self.endings = [self.ended[i] for i in kept], [self.endings[i] for i in kept]
+        self.ended_at = [self.ended_at[i] for i in kept]
+        for key in keys:
+            self.rewards.pop(key, None)
+
 
 class RowMaker:
     """Makes StepBatches of rows of one group, whose ids are ``ids`` by agent number."""
@@ -56,13 +67,16 @@ class RowMaker:
         """``over``: by slot, whether its episode is. ``Misfit``, whose ``row`` is a key, for a wrong observation."""
         agents = len(self._ids)
         asked, ended = np.array(rows.asked, np.int64), np.array(rows.ended, np.int64)
-        keys = np.unique(np.concatenate([asked, ended]))
+        lost = np.array(rows.lost, np.int64)
+        keys = np.unique(np.concatenate([asked, ended, lost]))
         order, ended_order = np.argsort(asked), np.argsort(ended)
         at, ended_places = np.searchsorted(keys, asked[order]), np.searchsorted(keys, ended[ended_order])
         flags = {name: np.zeros(len(keys), np.bool_) for name in ("terminated", "truncated", "first", "needs_action")}
         env_step = np.zeros(len(keys), np.int64)
         env_step[ended_places] = np.array(rows.ended_at, np.int64)[ended_order]
         env_step[at] = np.array(rows.asked_at, np.int64)[order]
+        # Whoever is not asked in the game that has taken its place has a row as well: its last action did not happen.
+        flags["first"][np.searchsorted(keys, lost)] = True
         flags["needs_action"][at] = True
         flags["first"][at] = np.array(rows.first, np.bool_)[order]
         terminated = np.array([ending.terminated for ending in rows.endings], np.bool_)[ended_order]

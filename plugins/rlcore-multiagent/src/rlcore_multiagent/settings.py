@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from rlcore.validation import validate
+
+#: Seconds that a worker has for a step of one copy where nothing else is said.
+STEP_TIMEOUT = 300.0
 
 
 class StageSettings(BaseModel):
     """``shuffle_seats``: agents with the same spaces take each other's places, drawn anew for each episode.
 
     ``workers``: so many processes share the copies; 0 is this one.
+
+    ``step_timeout``: seconds that a worker has for a step, for each of its copies, before it counts as lost.
+    ``on_failure``: whether a copy that raised, or a worker that was lost, ends the run or begins anew.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     shuffle_seats: bool = False
     workers: int = Field(0, ge=0)
+    step_timeout: float = Field(STEP_TIMEOUT, gt=0, strict=False)
+    on_failure: Literal["raise", "restart"] = "raise"
+
+    @property
+    def restarts(self) -> bool:
+        """Whether what failed begins anew."""
+        return self.on_failure == "restart"
 
 
 def split_settings(

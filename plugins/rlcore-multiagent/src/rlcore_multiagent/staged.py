@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,25 @@ from rlcore.columns import Array, Columns, map_columns, take, to_table
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.errors import BadValueError, EnvError
 from rlcore_multiagent.answers import Answers
-from rlcore_multiagent.failures import FAILURES, ActionsError, raised
+from rlcore_multiagent.copies import Copies
+from rlcore_multiagent.failures import ActionsError
 from rlcore_multiagent.groups import check_spaces, grouped
 from rlcore_multiagent.played import Played, by_turn
 from rlcore_multiagent.rows import RowMaker, Rows
-from rlcore_multiagent.stage import Build, Stage, Turn
-from rlcore_multiagent.values import Misfit, action_rows
+from rlcore_multiagent.seating import Seating
+from rlcore_multiagent.stage import Build, Turn
+from rlcore_multiagent.values import Misfit, action_rows, reward_number
+
+#: More episodes than a slot ever begins, until it is lost with its process and goes on with others.
+EPISODES = 1 << 40
 
 #: Moves in which nobody is asked that may follow each other.
 SILENT_MOVES = 100_000
+
+
+def entropy_of(seed: int | None) -> int:
+    """What the seeds of all episodes follow from; drawn where ``seed`` is None."""
+    return int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
 
 
 class StagedEnv(BatchedEnv):
@@ -34,23 +44,29 @@ class StagedEnv(BatchedEnv):
     With ``shuffle_seats`` agents with the same spaces take each other's places, drawn anew for each episode. An agent
     that is never asked in an episode has no rows in it, whatever it earns.
 
+    A copy that raises ends the run, or, with ``restarts``, is made anew and begins another episode, as often as
+    :mod:`rlcore.restarts` says: rows of its agents are ``first``, and the move that was under way did not happen.
+
     A state holds each running episode's seed and actions; it is restored by playing them again and compared with what
     is then seen.
     """
 
     def __init__(
-        self, build: Build, num_envs: int, name: str, *, shuffle_seats: bool = False, first_slot: int = 0
+        self,
+        build: Build,
+        num_envs: int,
+        name: str,
+        *,
+        shuffle_seats: bool = False,
+        restarts: bool = False,
+        first_slot: int = 0,
     ) -> None:
         """Raises ``SpaceError`` for spaces that numpy columns cannot hold."""
-        self._stages: list[Stage] = []
         self.name = name
-        try:
-            for _ in range(num_envs):
-                self._stages.append(build())
-        except BaseException:
-            self.close()
-            raise
-        first = self._stages[0]
+        self._env_step = [0] * num_envs
+        self._first_slot = first_slot
+        self._copies = Copies(build, num_envs, self._where, restarts)
+        first = self._copies.first
         check_spaces(first.agents, first.spaces, name)
         self._ids = np.array(first.agents)
         self._order = np.argsort(self._ids)
@@ -61,15 +77,11 @@ class StagedEnv(BatchedEnv):
         self._makers = {group: RowMaker(spaces[0], self._ids) for group, spaces in self.groups.items()}
         self.num_slots = num_envs
         self.frames_per_second = first.frames_per_second
-        self._shuffles, self._first_slot = shuffle_seats, first_slot
         self._entropy: int | None = None
         self._episode = np.full(num_envs, -1, np.int64)
-        self._env_step = [0] * num_envs
         keys = num_envs * len(self._ids)
         self._met, self._owed = [False] * keys, [0.0] * keys
-        #: By slot, who sits in each seat of the game, and where each agent sits.
-        self._sitting = [list(range(len(self._ids)))] * num_envs
-        self._seat_of = [list(range(len(self._ids)))] * num_envs
+        self._seating = Seating(num_envs, self._members, shuffle_seats)
         self._answers = Answers(name, self.groups)
         self._played = Played({group: spaces[1] for group, spaces in self.groups.items()}, num_envs)
         self._ready: dict[str, StepBatch] | None = None
@@ -79,14 +91,29 @@ class StagedEnv(BatchedEnv):
     # -- the environment's loop
 
     def reset(self, seed: int | None) -> None:
-        self._entropy = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0])
-        self._episode[:] = -1
-        self._played.clear()
+        self._begin(entropy_of(seed), 0)
         rows = self._no_rows()
         for slot in range(self.num_slots):
             self._open(slot, rows)
         self._played.tick()
         self._make_ready(rows, np.zeros(self.num_slots, np.bool_))
+
+    def begin_again(self, entropy: int, life: int) -> None:
+        """Takes the place of an environment that was lost in the middle of a move, as the ``life``-th to do so.
+
+        Its episodes follow from the same entropy, and are others.
+        """
+        self._begin(entropy, life)
+        rows = self._no_rows()
+        for slot in range(self.num_slots):
+            self._lose(slot, rows)
+        self._played.tick()
+        self._make_ready(rows, np.zeros(self.num_slots, np.bool_))
+
+    def _begin(self, entropy: int, life: int) -> None:
+        self._entropy = entropy
+        self._episode[:] = life * EPISODES - 1
+        self._played.clear()
 
     def poll(self, timeout: float | None) -> dict[str, StepBatch]:
         if self._ready is None:
@@ -111,19 +138,34 @@ class StagedEnv(BatchedEnv):
             self._played.note(group, slots, agents, step.env_step[step.needs_action], actions)
             each = action_rows(self.groups[group][1], actions)
             for slot, agent, action in zip(slots.tolist(), agents.tolist(), each, strict=True):
-                chosen[slot][self._seat_of[slot][agent]] = action
+                chosen[slot][self._seating.seat_of[slot][agent]] = action
         rows, over = self._no_rows(), np.zeros(self.num_slots, np.bool_)
         for slot, own in enumerate(chosen):
-            while True:
-                turn = self._called(slot, "step()", self._stages[slot].step, own)
-                self._env_step[slot] += 1
-                over[slot] = over[slot] or turn.over
-                if self._take(slot, turn, rows):
-                    break
-                own = {}
-                self._check_silence(slot)
+            over[slot] = self._go_on(slot, own, rows)
         self._played.tick()
         self._make_ready(rows, over)
+
+    def _go_on(self, slot: int, chosen: Mapping[int, Any], rows: dict[str, Rows]) -> bool:
+        """A move of one copy, and those after it in which nobody is asked; whether its game is over with it."""
+        while True:
+            try:
+                turn = self._copies.step(slot, chosen)
+            except EnvError as error:
+                self._copies.make_anew(slot, error)
+                self._lose(slot, rows)
+                return False
+            self._env_step[slot] += 1
+            if self._take(slot, turn, rows):
+                return turn.over
+            chosen = {}
+            self._check_silence(slot)
+
+    def _lose(self, slot: int, rows: dict[str, Rows]) -> None:
+        """The game in ``slot`` was lost in the middle of a move; another one takes its place."""
+        base = slot * len(self._ids)
+        for group, own in rows.items():
+            own.lose([base + int(agent) for agent in self._members[group]])
+        self._open(slot, rows)
 
     def _check_silence(self, slot: int) -> None:
         if self._env_step[slot] > SILENT_MOVES:
@@ -131,11 +173,11 @@ class StagedEnv(BatchedEnv):
 
     def _take(self, slot: int, turn: Turn, rows: dict[str, Rows]) -> bool:
         """Enters what came of a move; whether somebody is asked then, in a new game where this one is over."""
-        base, sitting, met, owed = slot * len(self._ids), self._sitting[slot], self._met, self._owed
+        base, sitting, met, owed = slot * len(self._ids), self._seating.sitting[slot], self._met, self._owed
         for seat, reward in turn.rewards.items():
             key = base + sitting[seat]
             if met[key]:
-                owed[key] += float(reward)
+                owed[key] += self._earned(slot, sitting[seat], reward)
         for seat, ending in turn.ended.items():
             key = base + sitting[seat]
             if met[key]:
@@ -147,11 +189,18 @@ class StagedEnv(BatchedEnv):
         left = [str(self._ids[key - base]) for key in range(base, base + len(self._ids)) if met[key]]
         if left:
             raise BadValueError(f"{self._where(slot)}: the game is over, but {', '.join(left)} did not end")
+        self._copies.ended(slot)
         self._open(slot, rows)
         return True
 
+    def _earned(self, slot: int, agent: int, reward: Any) -> float:
+        number = reward_number(reward)
+        if number is None:
+            raise BadValueError(f"{self._where(slot)}, agent '{self._ids[agent]}': the reward is {reward!r}")
+        return number
+
     def _ask(self, slot: int, turn: Turn, rows: dict[str, Rows]) -> bool:
-        base, sitting, met = slot * len(self._ids), self._sitting[slot], self._met
+        base, sitting, met = slot * len(self._ids), self._seating.sitting[slot], self._met
         for seat, obs in turn.asked.items():
             agent = sitting[seat]
             key = base + agent
@@ -164,10 +213,16 @@ class StagedEnv(BatchedEnv):
 
     def _open(self, slot: int, rows: dict[str, Rows]) -> None:
         """A new game in ``slot``."""
-        self._episode[slot] += 1
-        self._played.begin(slot)
-        self._take_seats(slot)
-        turn = self._called(slot, "reset()", self._stages[slot].open, self._seed(slot))
+        while True:
+            self._episode[slot] += 1
+            self._played.begin(slot)
+            self._take_seats(slot)
+            try:
+                turn = self._copies.open(slot, self._seed(slot))
+            except EnvError as error:
+                self._copies.make_anew(slot, error)
+            else:
+                break
         if turn.over or turn.ended:
             raise BadValueError(f"{self._where(slot)}: the game is over before anybody has acted")
         if not self._ask(slot, turn, rows):
@@ -183,13 +238,7 @@ class StagedEnv(BatchedEnv):
         self._env_step[slot] = 0
         self._met[base : base + len(self._ids)] = [False] * len(self._ids)
         self._owed[base : base + len(self._ids)] = [0.0] * len(self._ids)
-        if not self._shuffles:
-            return
-        rng, sitting, seats = np.random.default_rng(self._seed(slot)), [0] * len(self._ids), [0] * len(self._ids)
-        for members in self._members.values():
-            for seat, agent in zip(members.tolist(), rng.permutation(members).tolist(), strict=True):
-                sitting[seat], seats[agent] = agent, seat
-        self._sitting[slot], self._seat_of[slot] = sitting, seats
+        self._seating.deal(slot, self._seed(slot))
 
     # -- handing over
 
@@ -199,7 +248,7 @@ class StagedEnv(BatchedEnv):
     def _make_ready(self, rows: dict[str, Rows], over: NDArray[np.bool_]) -> None:
         found = {}
         for group, own in rows.items():
-            if own.asked or own.ended:
+            if own.asked or own.ended or own.lost:
                 try:
                     found[group] = self._makers[group](own, over)
                 except Misfit as misfit:
@@ -209,14 +258,6 @@ class StagedEnv(BatchedEnv):
 
     def _numbers(self, step: StepBatch) -> NDArray[np.int64]:
         return np.asarray(self._order[np.searchsorted(self._ids, step.agent_id, sorter=self._order)], np.int64)
-
-    def _called(self, slot: int, call: str, function: Callable[[Any], Turn], argument: Any) -> Turn:
-        try:
-            return function(argument)
-        except EnvError as error:
-            raise type(error)(f"{self._where(slot)}: {error}") from error
-        except FAILURES as error:
-            raise raised(self._where(slot), call, error) from error
 
     def _where(self, slot: int) -> str:
         return f"{self.name}, slot {self._first_slot + slot}, step {self._env_step[slot]}"
@@ -280,7 +321,7 @@ class StagedEnv(BatchedEnv):
             self._met[base : base + len(self._ids)] = met.tolist()
             self._owed[base : base + len(self._ids)] = owed.tolist()
             for seat, obs in turn.asked.items():
-                agent = self._sitting[slot][seat]
+                agent = self._seating.sitting[slot][seat]
                 opens = bool(first[agent])
                 rows[self._group_of[agent]].ask(base + agent, obs, opens, self._env_step[slot])
         self._played.forget(lost)
@@ -290,12 +331,12 @@ class StagedEnv(BatchedEnv):
     def _replayed(self, slot: int, state: dict[str, Any], moves: Mapping[tuple[int, int], Any]) -> Turn | None:
         """Where a slot's episode stands; None where the same actions lead somewhere else."""
         self._take_seats(slot)
-        turn = self._called(slot, "reset()", self._stages[slot].open, self._seed(slot))
+        turn = self._copies.open(slot, self._seed(slot))
         for step in range(int(state["env_step"][slot])):
-            own = {self._seat_of[slot][agent]: action for agent, action in moves.get((slot, step), {}).items()}
+            own = {self._seating.seat_of[slot][agent]: action for agent, action in moves.get((slot, step), {}).items()}
             if turn.over or own.keys() != turn.asked.keys():
                 return None
-            turn = self._called(slot, "step()", self._stages[slot].step, own)
+            turn = self._copies.step(slot, own)
             self._env_step[slot] += 1
         return None if turn.over or not self._sees(slot, turn, state["seen"]) else turn
 
@@ -305,7 +346,7 @@ class StagedEnv(BatchedEnv):
         for group, table in seen.items():
             for row in np.flatnonzero(table[SLOT] == slot).tolist():
                 waited += 1
-                seat = self._seat_of[slot][int(table[AGENT_ID][row])]
+                seat = self._seating.seat_of[slot][int(table[AGENT_ID][row])]
                 if seat not in turn.asked:
                     return False
                 now = to_table(OBS, self._makers[group].columns([turn.asked[seat]]))
@@ -316,13 +357,7 @@ class StagedEnv(BatchedEnv):
     # -- the rest
 
     def render(self, slot: int) -> Array | None:
-        try:
-            return self._stages[slot].render()
-        except FAILURES as error:
-            raise raised(self._where(slot), "render()", error) from error
+        return self._copies.render(slot)
 
     def close(self) -> None:
-        stages: Sequence[Stage] = self._stages
-        self._stages = []
-        for stage in stages:
-            stage.close()
+        self._copies.close()

@@ -14,6 +14,8 @@ from rlcore.columns import Array, Columns, column_name, leaf_spaces
 #: From an observation, nested as its space is, to one of its leaves.
 Pick = Callable[[Any], Any]
 
+_LARGEST = float(np.finfo(np.float32).max)
+
 
 class Misfit(Exception):
     """An observation is not of its space; ``row`` says which one of those given."""
@@ -22,6 +24,15 @@ class Misfit(Exception):
         super().__init__(row, problem)
         self.row = row
         self.problem = problem
+
+
+def reward_number(reward: Any) -> float | None:
+    """A reward, or an array of one, as a number; None for what is no finite number of float32."""
+    try:
+        number = float(np.asarray(reward, np.float64).reshape(()))
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if abs(number) <= _LARGEST else None
 
 
 class ObservationWriter:

@@ -2,36 +2,48 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-import threading
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from rlcore.child_process import live_with_parent
 from rlcore_multiagent.failures import FAILURES
 from rlcore_multiagent.stage import Build
 from rlcore_multiagent.staged import StagedEnv
 
 
+@dataclass(frozen=True)
 class Task:
     """What a worker is to hold: ``count`` copies, numbered from ``first``."""
 
-    def __init__(self, build: Build, name: str, first: int, count: int, shuffle_seats: bool) -> None:
-        self.build, self.name, self.first, self.count = build, name, first, count
-        self.shuffle_seats = shuffle_seats
+    build: Build
+    name: str
+    first: int
+    count: int
+    shuffle_seats: bool
+    restarts: bool
+
+    @property
+    def slots(self) -> range:
+        """The slots of the whole environment that are its own."""
+        return range(self.first, self.first + self.count)
 
     def make(self) -> StagedEnv:
         """The copies."""
         return StagedEnv(
-            self.build, self.count, self.name, shuffle_seats=self.shuffle_seats, first_slot=self.first
+            self.build,
+            self.count,
+            self.name,
+            shuffle_seats=self.shuffle_seats,
+            restarts=self.restarts,
+            first_slot=self.first,
         )
 
 
 def main(number: int, life: int) -> None:
     """Serves the connection with this file number, and ends with whoever holds the other end of ``life``."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(life,), daemon=True).start()
+    live_with_parent(life)
     link = Connection(number)
     env: StagedEnv | None = None
     try:
@@ -55,11 +67,6 @@ def main(number: int, life: int) -> None:
             env.close()
 
 
-def _end_with(life: int) -> None:
-    os.read(life, 1)
-    os._exit(1)
-
-
 def _answer(link: Connection, fine: bool, value: Any) -> None:
     try:
         packed = pickle.dumps((fine, value), pickle.HIGHEST_PROTOCOL)
@@ -77,6 +84,10 @@ class _Calls:
 
     def reset(self, seed: int | None) -> Any:
         self._env.reset(seed)
+        return self._env.poll(None)
+
+    def begin_again(self, entropy: int, life: int) -> Any:
+        self._env.begin_again(entropy, life)
         return self._env.poll(None)
 
     def send(self, actions: Any) -> Any:

@@ -7,23 +7,18 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import SampleBatch
-from rlcore.errors import NonFiniteError, UserError
+from rlcore.errors import UserError
 from rlcore.learning.coefficient import statistics
 from rlcore.learning.graph import LearningGraph
-from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     GradientOutput,
-    GraphConfig,
     LearnOutput,
     Pinned,
     Weights,
-    check_gradients,
-    check_weights,
 )
 from rlcore_tf.backend import Traced, start
 from rlcore_tf.columns import Minibatch, Specs
@@ -41,21 +36,12 @@ class TFGraph(LearningGraph):
     holds its share of the samples, reads the parameters and computes gradients, which are added up on the first.
     """
 
+    _optimizer: Optimizer
     #: How many updates are made in one go at the most, in which nothing else can happen.
     updates_at_once: int = 64
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._asked_devices = tuple(devices)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._arithmetic = Arithmetic(self.config.model.precision)
 
     def _begin(
@@ -67,10 +53,7 @@ class TFGraph(LearningGraph):
         """
         self._devices = start(self._asked_devices, sum(int(np.prod(shape)) for shape in shapes.values()))
         self._parameters = FlatParameters(shapes, self._devices[0], self._arithmetic.dtype, constant)
-        # Arrays of the weights' shapes that take no memory.
-        self._shapes = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in shapes.items()}
-        self._names = frozenset(shapes)
-        self._trainable = self._names - constant
+        self._name_weights(shapes, constant)
         self._optimizer = self._make_optimizer()
         self._selection = selection
         self._made_updates: Updates | None = None
@@ -207,13 +190,10 @@ class TFGraph(LearningGraph):
             output.stop,
         )
 
-    def apply_gradients(self, gradients: Weights) -> None:
-        """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
-        ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_gradients({name: self._shapes[name] for name in self._trainable}, gradients)
-        if not self._updates.apply(self._parameters.flat(gradients), self._settings()):
-            raise NonFiniteError("a gradient is NaN or infinite")
-        self._count(1)
+    def _apply(self, gradients: Weights) -> bool:
+        applied = self._updates.apply(self._parameters.flat(gradients), self._settings())
+        self._count(applied)
+        return applied
 
     def _chosen(
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None
@@ -237,31 +217,13 @@ class TFGraph(LearningGraph):
     ) -> NDArray[np.float32] | None:
         return None if found.by_row is None else pinned.held.shares.in_order(found.by_row, units)
 
-    # -- weights, state
+    # -- weights
 
-    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
-        return self._parameters.arrays(self._parameters.variable, None if names is None else sorted(names))
-
-    def set_weights(self, weights: Weights) -> None:
-        check_weights(self._shapes, weights)
-        self._load(weights)
+    def _copies(self, names: Sequence[str] | None) -> Weights:
+        return self._parameters.arrays(self._parameters.variable, names)
 
     def _load(self, weights: Weights) -> None:
         self._parameters.write(self._parameters.variable, weights)
-
-    @property
-    def acting(self) -> frozenset[str]:
-        return self._names
-
-    @property
-    def trainable(self) -> frozenset[str]:
-        return self._trainable
-
-    def optimizer_memory(self) -> dict[str, Any]:
-        return self._optimizer.get_state()
-
-    def set_optimizer_memory(self, state: Mapping[str, Any]) -> None:
-        self._optimizer.set_state(state)
 
 
 def _check_units(units: NDArray[np.int64]) -> None:

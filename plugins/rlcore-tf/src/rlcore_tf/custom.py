@@ -21,9 +21,10 @@ from rlcore.errors import ConfigError
 from rlcore.learning.custom_model import (
     PREFIX,
     TRIAL_ROWS,
+    Checked,
     CustomInputs,
+    Tensors,
     build_custom,
-    cause,
     head_shapes,
     init_heads,
 )
@@ -33,6 +34,13 @@ from rlcore_tf.columns import Minibatch, Specs, column
 from rlcore_tf.layers import Arithmetic
 from rlcore_tf.model import Heads, Model
 from rlcore_tf.pieces import grid_in, state_of
+
+_TENSORS = Tensors(
+    is_tensor=tf.is_tensor,
+    shape=lambda tensor: tuple(tensor.shape.as_list()),
+    dtype=lambda tensor: str(tensor.dtype.name),
+    float32=str(tf.float32.name),
+)
 
 
 class CustomModel(Model):
@@ -65,12 +73,15 @@ class CustomModel(Model):
         assert model.custom is not None
         if model.precision != "float32":
             raise ConfigError("model.precision: a custom Keras model has its own: give its layers a dtype policy")
-        self._path, self._arithmetic = model.custom, arithmetic
+        self._arithmetic = arithmetic
         self._inputs = CustomInputs(observation_space, model.scale)
         with _seeded(int(rng.integers(2**31))):
             self._layer = _layer(model.custom, observation_space, model.settings)
-            state = self._initial(TRIAL_ROWS)
-            self._width, self._own_values = self._trial(state)
+            self._checked = Checked(model.custom, self._layer, _TENSORS)
+            state = self._checked.initial_state(TRIAL_ROWS)
+            columns = {leaf: tf.zeros([TRIAL_ROWS, *shape]) for leaf, shape in self._inputs.shapes.items()}
+            # Its variables are made on the way.
+            self._width, self._own_values = self._checked.trial(self._inputs.handed_over(columns), state)
         self.state_shapes = tuple(tuple(part.shape[1:]) for part in state)
         names = _names([*self._layer.trainable_variables, *self._layer.non_trainable_variables])
         self._names = {key: PREFIX + name for key, name in names.items()}
@@ -93,7 +104,7 @@ class CustomModel(Model):
         return {**self._inputs.columns(obs)}
 
     def initial_state(self, n: int) -> State:
-        return tuple(np.asarray(part.numpy()) for part in self._initial(n))
+        return tuple(np.asarray(part.numpy()) for part in self._checked.initial_state(n))
 
     def __call__(self, weights: Mapping[str, Any], inputs: Minibatch) -> Heads:
         columns = self._inputs.read(inputs)
@@ -148,37 +159,6 @@ class CustomModel(Model):
         features, own_values, after = found
         return features, own_values, after
 
-    def _initial(self, n: int) -> tuple[Any, ...]:
-        method = getattr(self._layer, "initial_state", None)
-        state = () if method is None else method(n)
-        if not isinstance(state, tuple) or not all(tf.is_tensor(part) and part.shape[:1] == [n] for part in state):
-            raise ConfigError(f"model.custom: initial_state({n}) of {self._path} gives no tuple of tensors [{n}, ...]")
-        return state
-
-    def _trial(self, state: tuple[Any, ...]) -> tuple[int, bool]:
-        """How many head inputs it gives, and whether it gives values; its variables are made on the way."""
-        columns = {leaf: tf.zeros([TRIAL_ROWS, *shape]) for leaf, shape in self._inputs.shapes.items()}
-        expected = "(head inputs [n, k], values [n] or None, state)"
-        try:
-            found = self._layer(self._inputs.handed_over(columns), state)
-        except Exception as error:
-            raise ConfigError(
-                f"model.custom: {self._path} fails on {TRIAL_ROWS} observations: {cause(error)}"
-            ) from error
-        if not isinstance(found, tuple) or len(found) != 3:
-            raise ConfigError(f"model.custom: {self._path} has to give {expected}, not {type(found).__name__}")
-        features, values, after = found
-        if not tf.is_tensor(features) or features.shape.rank != 2 or features.shape[0] != TRIAL_ROWS:
-            raise ConfigError(f"model.custom: the head inputs of {self._path} are {_shown(features)}, expected [n, k]")
-        if values is not None and (not tf.is_tensor(values) or tf.size(values) != TRIAL_ROWS):
-            raise ConfigError(f"model.custom: the values of {self._path} are {_shown(values)}, expected [n] or None")
-        for what, part in (("head inputs", features), ("values", values)):
-            if part is not None and part.dtype != tf.float32:
-                raise ConfigError(f"model.custom: the {what} of {self._path} are {part.dtype.name}, expected float32")
-        if not isinstance(after, tuple) or [part.shape for part in after] != [part.shape for part in state]:
-            raise ConfigError(f"model.custom: {self._path} gives a state unlike the one that it was given")
-        return int(features.shape[1]), values is not None
-
 
 @contextmanager
 def _seeded(seed: int) -> Iterator[None]:
@@ -196,10 +176,6 @@ def _layer(path: str, space: gymnasium.Space[Any], settings: Mapping[str, Any]) 
     if not isinstance(layer, keras.Layer):
         raise ConfigError(f"model.custom: {path} gave {type(layer).__name__}, expected a keras.Layer or keras.Model")
     return layer
-
-
-def _shown(value: object) -> str:
-    return str(value.shape.as_list()) if tf.is_tensor(value) else type(value).__name__  # type: ignore[attr-defined]
 
 
 def _is_learnt(variable: Any, layer: Any) -> bool:

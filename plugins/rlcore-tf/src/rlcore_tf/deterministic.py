@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.batch import ACTIONS, SampleBatch
+from rlcore.batch import ACTIONS
 from rlcore.columns import Array, Columns
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
 from rlcore.learning.off_policy import NEXT
 from rlcore.learning.targets import TARGET
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned
+from rlcore.policy_graph import GraphConfig
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, column
 from rlcore_tf.off_policy_actor_critic import TFOffPolicyActorCritic
-from rlcore_tf.selection import Samples
 from rlcore_tf.updates import Settings, Terms
 
 #: The scalar among the columns of a minibatch that says whether the policy moves: 1 or 0.
@@ -36,17 +33,8 @@ class DDPG(DDPGRules, TFOffPolicyActorCritic):
 
     config: DDPGConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         actions = column((self._choice.scale.size,), self._arithmetic.dtype)
         self._begin_networks(rng, actions, 0, follow_policy=True)
         specs = self._networks.body.specs()
@@ -54,10 +42,6 @@ class DDPG(DDPGRules, TFOffPolicyActorCritic):
         self._value_own = self._traced(self._own_values_of, [specs])
 
     # -- learning
-
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body)
 
     def _settings(self, later: int = 0) -> Settings:
         return self._with_terms(super()._settings(later), self._coefficients_after(self._updates_made + later))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,8 +16,7 @@ from rlcore.learning.dqn import NOISE, DQNConfig, DQNRules
 from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN
 from rlcore.learning.sequences import Sequences
 from rlcore.learning.successors import extended
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned, State
+from rlcore.policy_graph import Pinned, State
 from rlcore.returns import n_step, next_obs
 from rlcore_tf import value_losses
 from rlcore_tf.backend import tf
@@ -39,18 +37,9 @@ class DQN(DQNRules, TFOffPolicyGraph):
 
     config: DQNConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._model = QModel(observation_space, self.config, self._architecture, self._arithmetic)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
+        self._model = QModel(self.observation_space, self.config, self._architecture, self._arithmetic)
         support = self.config.distribution
         self._returns = None if support is None else returns_of(support)
         if self._architecture.encoders:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcore.learning.critics import Group
+from rlcore.learning.flat_memory import FlatMemory
 from rlcore.optim import CLIP_EPSILON, Adam
 from rlcore_tf.backend import tf
 from rlcore_tf.optimizers import Optimizer
@@ -25,8 +26,15 @@ class GroupedAdam(Optimizer):
             for group in groups
         ]
         self.groups = len(groups)
-        self.counts = [0] * len(groups)
-        self._memory = [{slot: part.zeros() for slot in ("mean", "square")} for part in self._parts]
+        self._memories = [FlatMemory(rule, part) for rule, part in zip(self._rules, self._parts, strict=True)]
+
+    @property
+    def counts(self) -> list[int]:
+        return [own.steps for own in self._memories]
+
+    def count(self, moved: Sequence[bool]) -> None:
+        for own, has in zip(self._memories, moved, strict=True):
+            own.steps += has
 
     def step(self, gradients: Any, rates: Any, steps: Any) -> None:
         variable = self._parameters.variable
@@ -43,7 +51,7 @@ class GroupedAdam(Optimizer):
         return tf.cond(number > 0.0, lambda: self._moved(group, values, gradients, rate, number), lambda: values)
 
     def _moved(self, group: int, values: Any, gradients: Any, rate: Any, number: Any) -> Any:
-        rule, memory, dtype = self._rules[group], self._memory[group], values.dtype
+        rule, memory, dtype = self._rules[group], self._memories[group].memory, values.dtype
         if self._bound is not None:
             factor = self._bound / (tf.sqrt(tf.reduce_sum(gradients * gradients)) + CLIP_EPSILON)
             gradients *= tf.minimum(factor, tf.ones_like(factor))
@@ -54,17 +62,12 @@ class GroupedAdam(Optimizer):
         return values - tf.cast(rate / of_mean, dtype) * mean / root
 
     def get_state(self) -> dict[str, Any]:
-        """By group, as ``FlatOptimizer`` gives it."""
-        return {
-            name: {"step": count, **{slot: part.arrays(flat) for slot, flat in memory.items()}}
-            for name, count, part, memory in zip(self._names, self.counts, self._parts, self._memory, strict=True)
-        }
+        """By group, as a :class:`FlatMemory` gives it."""
+        return {name: own.get_state() for name, own in zip(self._names, self._memories, strict=True)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self.counts = [int(state[name]["step"]) for name in self._names]
-        for name, part, memory in zip(self._names, self._parts, self._memory, strict=True):
-            for slot, flat in memory.items():
-                part.write(flat, state[name][slot])
+        for name, own in zip(self._names, self._memories, strict=True):
+            own.set_state(state[name])
 
 
 def _adam(group: Group) -> Adam:

@@ -5,38 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from rlcore.acting.convolutions import Convolution, ImageEncoder, NatureEncoder, Stage
 from rlcore.acting.images import Image
 from rlcore.acting.scaling import Scale
+from rlcore.learning.network_body import EncodedImage
 from rlcore_tf.backend import tf
 from rlcore_tf.layers import Arithmetic
 
 
-class EncodedImage:
-    """An image on its way through an encoder."""
+class TFEncodedImage(EncodedImage):
+    """Pixels are ``[n, height, width, channels]``, in TensorFlow's order."""
 
-    def __init__(
-        self, image: Image, encoder: ImageEncoder, scale: Scale | None, dtype: np.dtype[Any], arithmetic: Arithmetic
-    ) -> None:
-        """``dtype`` is what images are stored in."""
-        self.shape, self.dtype = image.shape, tf.as_dtype(dtype)
-        self._image = image
-        self._encoder = encoder
-        self._scale = scale
+    def __init__(self, image: Image, encoder: ImageEncoder, scale: Scale | None, arithmetic: Arithmetic) -> None:
+        super().__init__(image, encoder, scale)
         self._arithmetic = arithmetic
 
-    def read(self, leaf: str, array: NDArray[Any]) -> NDArray[Any]:
-        """``array``. ``ValueError`` where it is not ``[n, *shape]``."""
-        shape = self._image.shape
-        if array.shape[1:] != shape or array.ndim != len(shape) + 1:
-            raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
-        return array
-
     def pixels(self, raw: Any) -> Any:
-        """Raw images ``[n, *shape]`` scaled, ``[n, height, width, channels]``."""
         image, dtype = self._image, self._arithmetic.dtype
         x = tf.cast(raw, dtype)
         if self._scale is not None:
@@ -45,7 +29,6 @@ class EncodedImage:
         return tf.reshape(tf.transpose(x, image.axes), [-1, image.height, image.width, image.channels])
 
     def __call__(self, weights: Mapping[str, Any], name: str, pixels: Any) -> Any:
-        """Features ``[n, outputs]``, in the order height, width, channels, by the weights whose names begin so."""
         x = pixels
         if isinstance(self._encoder, NatureEncoder):
             for layer in self._encoder.convolutions:

@@ -1,4 +1,4 @@
-"""Inference: a policy graph's networks used forward only, for acting, values and log-probabilities."""
+"""What acting, values and log-probabilities need of a policy graph's networks, as traced functions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from rlcore.acting import LOG_STD
 from rlcore.acting.states import check_state
-from rlcore.batch import LAST_VALUE, LENGTH, VF_PREDS, SampleBatch
+from rlcore.batch import LENGTH, VF_PREDS, SampleBatch
 from rlcore.columns import Columns, length, take
+from rlcore.learning.inference import ROWS_AT_ONCE, Inference
 from rlcore.policy_graph import ActOutput, ActRows, State
 from rlcore_tf.actions import Actions
 from rlcore_tf.backend import tf
@@ -20,8 +21,6 @@ from rlcore_tf.model import Heads, Model
 from rlcore_tf.parameters import FlatParameters
 from rlcore_tf.pieces import as_pieces
 
-#: Rows of large observations that are computed at once where there are many: every layer takes megabytes.
-ROWS_AT_ONCE = 2048
 #: Makes a traced function of a function and the signature of its arguments.
 Trace = Callable[[Any, Sequence[Any]], Any]
 
@@ -34,7 +33,7 @@ class _Outputs(NamedTuple):
     state: State
 
 
-class Inference:
+class TFInference(Inference):
     """Reads ``parameters`` as they are when it is called."""
 
     def __init__(self, model: Model, actions: Actions, parameters: FlatParameters, trace: Trace) -> None:
@@ -69,10 +68,12 @@ class Inference:
 
     # -- called from outside
 
+    def initial_state(self, n: int) -> State:
+        return self._model.initial_state(n)
+
     def act(
         self, obs: Columns, state: State, rows: ActRows | None, explore: bool, rng: np.random.Generator
     ) -> ActOutput:
-        """Actions for observations ``[n, ...]``; with their values where those come along."""
         check_state(state, len(self._model.state_shapes), length(obs))
         found = self._outputs(obs, np.ones(length(obs), np.int64), state)
         log_std = self._log_std()
@@ -84,19 +85,13 @@ class Inference:
         return ActOutput(actions, found.state, extras)
 
     def values(self, obs: Columns, state: State) -> NDArray[np.float32]:
-        """float32 ``[n]``, of observations ``[n, ...]`` with the recurrent states before them."""
         check_state(state, len(self._model.state_shapes), length(obs))
         return self._values(obs, np.ones(length(obs), np.int64), state)
 
-    def with_values(self, batch: SampleBatch) -> SampleBatch:
-        """``batch`` with row ``vf_preds``, unless acting has added it, and cut ``last_value``."""
-        if VF_PREDS not in batch:
-            values = self._values(batch.obs, np.asarray(batch.cuts[LENGTH], np.int64), batch.state_in())
-            batch = batch.with_rows(**{VF_PREDS: values})
-        return batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs, batch.last_state())})
+    def values_by_row(self, batch: SampleBatch) -> NDArray[np.float32]:
+        return self._values(batch.obs, np.asarray(batch.cuts[LENGTH], np.int64), batch.state_in())
 
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Of the action of each row, float32 ``[N]``."""
         found = self._outputs(batch.obs, np.asarray(batch.cuts[LENGTH], np.int64), batch.state_in())
         return self._log_probs(found.policy, self._log_std(), self._actions.columns(batch))
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlcore.acting import ActionMask
 from rlcore.batch import ACTIONS, DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN, OWN_FORBIDDEN, OffPolicyRules
-from rlcore.policy_graph import LearnOutput, Pinned, Weights, check_weights
+from rlcore.policy_graph import LearnOutput, Pinned, Weights
 from rlcore_tf.backend import tf
 from rlcore_tf.base import TFGraph
 from rlcore_tf.body import TFBody
@@ -116,19 +116,9 @@ class TFOffPolicyGraph(TFGraph, OffPolicyRules):
 
     # -- weights, state
 
-    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
-        if names is None:
-            return {**super().get_weights(), **self._targets.arrays()}
-        own = super().get_weights(names - self._targets.shapes.keys())
-        chosen = sorted(names & self._targets.shapes.keys())
-        return {**own, **self._targets.arrays(chosen)} if chosen else own
-
-    def set_weights(self, weights: Weights) -> None:
-        followers = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in self._targets.shapes.items()}
-        check_weights({**self._shapes, **followers}, weights)
+    def _load(self, weights: Weights) -> None:
         self._targets.settle()
-        self._load({name: array for name, array in weights.items() if name in self._shapes})
-        self._targets.write({name: array for name, array in weights.items() if name in followers})
+        super()._load(weights)
 
     def set_state(self, state: dict[str, Any]) -> None:
         self._targets.forget()

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
 from rlcore.learning.critics import CriticsRules
+from rlcore.policy_graph import Pinned
 from rlcore_tf import value_losses
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, pin_columns
@@ -17,6 +19,7 @@ from rlcore_tf.critics import PolicyAndCritics
 from rlcore_tf.groups import GroupedAdam
 from rlcore_tf.off_policy import TFOffPolicyGraph
 from rlcore_tf.optimizers import Optimizer
+from rlcore_tf.selection import Samples
 from rlcore_tf.updates import Settings
 
 
@@ -53,12 +56,6 @@ class TFOffPolicyActorCritic(CriticsRules, TFOffPolicyGraph):
         self._begin_with_targets(shapes, followed, selection, architecture.init(rng) | more)
         self._act = self._traced(self._outputs_of, [self._networks.body.specs()])
 
-    def optimizer_state(self) -> dict[str, Any]:
-        return self._as_one(super().optimizer_state())
-
-    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        super().set_optimizer_state(self._by_group(state))
-
     def _make_optimizer(self) -> Optimizer:
         return GroupedAdam(self.groups(), self._parameters, self.config.max_grad_norm)
 
@@ -70,6 +67,10 @@ class TFOffPolicyActorCritic(CriticsRules, TFOffPolicyGraph):
         updates = self._updates_made + later
         rates = [group.rate(self._env_steps) if group.due(updates) else None for group in self.groups()]
         return super()._settings(later)._replace(rates=rates)
+
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
+        """Copies of the transitions on every device."""
+        return self._transitions(batch, self._networks.body, self._choice.mask)
 
     # -- parts of losses
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlcore.learning.flat_memory import FlatMemory, Forms, in_form
 from rlcore.optim import SGD, Adam, RMSProp, UpdateRule
 from rlcore_tf.backend import tf
 from rlcore_tf.parameters import FlatParameters
@@ -15,17 +16,20 @@ class Optimizer(ABC):
     """Moves the parameters, in ``groups`` that each have a learning rate and a number of steps of their own."""
 
     groups: int
-    #: The number of steps of each group so far.
-    counts: list[int]
+
+    @property
+    @abstractmethod
+    def counts(self) -> list[int]:
+        """The number of steps of each group so far."""
 
     @abstractmethod
     def step(self, gradients: Any, rates: Any, steps: Any) -> None:
         """By gradients ``[P]``. ``rates`` and ``steps`` are float64 ``[groups]``: step number ``steps`` of a group,
         from 1, which stays where it is where that is 0. Traced; whoever calls it counts."""
 
+    @abstractmethod
     def count(self, moved: Sequence[bool]) -> None:
         """These groups have been moved by a step."""
-        self.counts = [count + own for count, own in zip(self.counts, moved, strict=True)]
 
     @abstractmethod
     def get_state(self) -> dict[str, Any]:
@@ -36,19 +40,21 @@ class Optimizer(ABC):
         """Goes on from what ``get_state`` gave."""
 
 
-class FlatOptimizer(Optimizer):
-    """Moves all of ``parameters.variable`` alike, as ``rule`` says but for the clipping.
-
-    What it remembers has the form of ``rule``'s state: ``{"step": n, slot: {name: array}}``.
-    """
+class FlatOptimizer(FlatMemory, Optimizer):
+    """Moves all of ``parameters.variable`` alike, as ``rule`` says but for the clipping."""
 
     groups = 1
 
     def __init__(self, rule: UpdateRule, parameters: FlatParameters) -> None:
-        self._fits = rule.fits
+        super().__init__(rule, parameters)
         self.parameters = parameters
-        self.counts = [0]
-        self.memory = {slot: parameters.zeros() for slot in rule.slots()}
+
+    @property
+    def counts(self) -> list[int]:
+        return [self.steps]
+
+    def count(self, moved: Sequence[bool]) -> None:
+        self.steps += sum(moved)
 
     def step(self, gradients: Any, rates: Any, steps: Any) -> None:
         self._update(gradients, rates[0], steps[0])
@@ -56,20 +62,6 @@ class FlatOptimizer(Optimizer):
     @abstractmethod
     def _update(self, gradients: Any, learning_rate: Any, number: Any) -> None:
         """Step ``number`` at a rate, both float64 scalars."""
-
-    def get_state(self) -> dict[str, Any]:
-        """``{"step": n, slot: {name: array}}``."""
-        return {"step": self.counts[0], **{slot: self.parameters.arrays(flat) for slot, flat in self.memory.items()}}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave; what another rule remembered is of no use, and this one begins."""
-        fits = self._fits(state)
-        self.counts = [int(state["step"]) if fits else 0]
-        for slot, flat in self.memory.items():
-            if fits:
-                self.parameters.write(flat, state[slot])
-            else:
-                flat.assign(tf.zeros_like(flat))
 
 
 class FlatAdam(FlatOptimizer):
@@ -138,12 +130,9 @@ class FlatSGD(FlatOptimizer):
         self.parameters.variable.assign_sub(tf.cast(learning_rate, self.parameters.dtype) * gradients)
 
 
+FORMS: Forms[FlatOptimizer] = {Adam: FlatAdam, RMSProp: FlatRMSProp, SGD: FlatSGD}
+
+
 def optimizer_for(rule: UpdateRule, parameters: FlatParameters) -> FlatOptimizer:
     """The flat form of ``rule``. ``TypeError`` for a rule that has none."""
-    if isinstance(rule, Adam):
-        return FlatAdam(rule, parameters)
-    if isinstance(rule, RMSProp):
-        return FlatRMSProp(rule, parameters)
-    if isinstance(rule, SGD):
-        return FlatSGD(rule, parameters)
-    raise TypeError(f"no TensorFlow form of {type(rule).__name__}")
+    return in_form(rule, parameters, FORMS)

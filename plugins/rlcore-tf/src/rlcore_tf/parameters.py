@@ -48,6 +48,10 @@ class FlatParameters:
         with tf.device(self.device):
             return tf.Variable(tf.zeros([self.size], self.dtype))
 
+    def clear(self, variable: Any) -> None:
+        """Makes a variable ``[P]`` zeros."""
+        variable.assign(tf.zeros_like(variable))
+
     def named(self, flat: Any) -> dict[str, Any]:
         """The parts of a tensor ``[P]`` by name; may be traced and differentiated."""
         parts = tf.split(flat, self._sizes)

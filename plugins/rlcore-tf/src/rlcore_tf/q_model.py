@@ -10,8 +10,9 @@ import gymnasium
 
 from rlcore.acting.q_architecture import QArchitecture
 from rlcore.acting.q_config import QConfig
+from rlcore.learning.network_body import Layer
 from rlcore_tf.backend import tf
-from rlcore_tf.body import Layer, TFBody
+from rlcore_tf.body import TFBody
 from rlcore_tf.layers import Arithmetic, lstm
 from rlcore_tf.pieces import grid_in, state_of
 from rlcore_tf.value_losses import dueling

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-import gymnasium
 import numpy as np
 
-from rlcore.batch import SampleBatch
 from rlcore.learning.sac import LOG_ALPHA, SACConfig, SACRules
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, column
 from rlcore_tf.off_policy_actor_critic import TFOffPolicyActorCritic
-from rlcore_tf.selection import Samples
 from rlcore_tf.soft_losses import CategoricalLoss, GaussianLoss, SoftLoss
 from rlcore_tf.updates import Terms
 
@@ -30,27 +25,14 @@ class SAC(SACRules, TFOffPolicyActorCritic):
 
     config: SACConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         actions = column((self._size,), self._arithmetic.dtype) if self._size else column((), tf.int64)
         masked = 0 if self._choice.mask is None else self._architecture.policy_outputs
         self._begin_networks(rng, actions, masked, follow_policy=False)
         self._loss: SoftLoss = GaussianLoss(self._networks) if self._size else CategoricalLoss(self._networks)
 
     # -- learning
-
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body, self._choice.mask)
 
     def totals(self, weights: Mapping[str, Any], inputs: Minibatch) -> Terms:
         fixed, dtype = self.config.temperature, self._arithmetic.dtype

@@ -10,15 +10,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.batch import DISCOUNTS, REWARDS, WEIGHTS
+from rlcore.batch import DISCOUNTS, REWARDS, WEIGHTS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.learning.critics import CriticsRules
+from rlcore.policy_graph import Pinned
 from rlcore_torch import value_losses
 from rlcore_torch.columns import Minibatch, in_precision, shown
 from rlcore_torch.critics import PolicyAndCritics
 from rlcore_torch.groups import GroupedOptimizer
 from rlcore_torch.off_policy import OffPolicyGraph
 from rlcore_torch.parameters import Leaf
+from rlcore_torch.samples import Samples
 
 
 class CriticTerms:
@@ -50,12 +52,6 @@ class OffPolicyActorCritic(CriticsRules, OffPolicyGraph):
         followed = (0, networks) if follow_policy else (policy, networks - policy)
         self._begin_with_targets(layout, followed, weights, self._networks.recordable)
 
-    def optimizer_state(self) -> dict[str, Any]:
-        return self._as_one(super().optimizer_state())
-
-    def set_optimizer_state(self, state: Mapping[str, Any]) -> None:
-        super().set_optimizer_state(self._by_group(state))
-
     def _make_optimizer(self) -> Any:
         self._grouped = GroupedOptimizer(self.groups(), self._parameters, self.config.max_grad_norm)
         return self._grouped
@@ -64,6 +60,10 @@ class OffPolicyActorCritic(CriticsRules, OffPolicyGraph):
         self._grouped.step(self._env_steps, self._updates_made)
         self._copy_to_replicas()
         self._updates_made += 1
+
+    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
+        """Copies of the transitions on every device."""
+        return self._transitions(batch, self._networks.body, self._choice.mask)
 
     # -- parts of losses
 
@@ -95,7 +95,7 @@ class OffPolicyActorCritic(CriticsRules, OffPolicyGraph):
         columns = in_precision(self._networks.body.columns(obs), self._dtype)
         inputs = {name: shown(column, self._devices[0]) for name, column in columns.items()}
         weights = self._by_name(self._parameters.leaves)
-        return weights, self._networks.body.read(inputs, self._parameters.values.dtype)
+        return weights, self._networks.body.read(inputs)
 
     @torch.inference_mode()
     def _policy_outputs(self, obs: Columns) -> NDArray[np.float32]:

@@ -7,30 +7,25 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.batch import ACTIONS, SampleBatch
-from rlcore.errors import NonFiniteError, UserError
+from rlcore.errors import UserError
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.graph import LearningGraph
-from rlcore.model import BatchedModel
 from rlcore.optim import clip_factor
 from rlcore.policy_graph import (
     GradientOutput,
-    GraphConfig,
     LearnOutput,
     Pinned,
     Weights,
-    check_gradients,
-    check_weights,
 )
 from rlcore_torch.backward import Backward, BackwardPass
 from rlcore_torch.capture import Differentiate, Differentiator, PlainDifferentiator
-from rlcore_torch.columns import Minibatch
+from rlcore_torch.columns import Minibatch, dtype_of
 from rlcore_torch.devices import limit_threads, torch_devices
 from rlcore_torch.optimizers import FlatOptimizer, optimizer_for
 from rlcore_torch.parameters import FlatParameters, Leaf, write
@@ -45,19 +40,11 @@ class TorchGraph(LearningGraph):
     them to the others.
     """
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._devices = torch_devices(devices)
+    _optimizer: Any  # a FlatOptimizer, or several by group
+
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
+        self._devices = torch_devices(self._asked_devices)
 
     def _begin(
         self,
@@ -71,19 +58,14 @@ class TorchGraph(LearningGraph):
         self._replicas = [FlatParameters(layout, device, self._dtype) for device in self._devices]
         self._parameters = self._replicas[0]
         limit_threads(self._devices, len(self._parameters.values))
-        # Arrays of the weights' shapes that take no memory.
-        self._shapes = {
-            name: np.broadcast_to(np.float32(0.0), leaf.shape) for leaf in layout for name in leaf.names
-        }
-        self._names = frozenset(self._shapes)
-        self._trainable = self._names - constant
+        self._name_weights({name: leaf.shape for leaf in layout for name in leaf.names}, constant)
         self._backward_pass = BackwardPass(self._replicas, self._differentiator(recordable), rows_at_once)
         self._optimizer = self._make_optimizer()
 
     @property
     def _dtype(self) -> torch.dtype:
         """Of the parameters, and of all that is computed of them."""
-        return torch.float64 if self.config.model.precision == "float64" else torch.float32
+        return dtype_of(self.config.model.precision)
 
     def _differentiator(self, recordable: bool) -> Differentiate:
         if self.config.model.compile:
@@ -124,18 +106,17 @@ class TorchGraph(LearningGraph):
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:
         found = self._backward(batch, units, self.coefficients_of_gradients())
-        gradients = self._parameters.arrays(self._parameters.gradients, self._chosen(self._trainable))
+        names = None if self._trainable == self._names else sorted(self._trainable)
+        gradients = self._parameters.arrays(self._parameters.gradients, names)
         return GradientOutput(gradients, found.rows, found.stats, found.by_row, self.stops(found.stats))
 
-    def apply_gradients(self, gradients: Weights) -> None:
-        """One step of the optimizer. ``UserError`` where names or shapes are not those of the trainable weights,
-        ``NonFiniteError`` where a gradient is not finite; nothing has changed then."""
-        check_gradients({name: self._shapes[name] for name in self._trainable}, gradients)
+    def _apply(self, gradients: Weights) -> bool:
         write(self._parameters.weight_gradients, gradients)
         norm = self._backward_pass.gradient_norm()
-        if not math.isfinite(norm):
-            raise NonFiniteError("a gradient is NaN or infinite")
-        self._update(norm)
+        finite = math.isfinite(norm)
+        if finite:
+            self._update(norm)
+        return finite
 
     def _backward(
         self,
@@ -169,33 +150,11 @@ class TorchGraph(LearningGraph):
         for replica in self._replicas[1:]:
             replica.values.copy_(self._parameters.values)
 
-    # -- weights, state
+    # -- weights
 
-    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
-        return self._parameters.arrays(self._parameters.values, None if names is None else self._chosen(names))
-
-    def _chosen(self, names: frozenset[str]) -> list[str] | None:
-        """None for all of them, which are copied together."""
-        return None if names == self._names else sorted(names)
-
-    def set_weights(self, weights: Weights) -> None:
-        check_weights(self._shapes, weights)
-        self._load(weights)
+    def _copies(self, names: Sequence[str] | None) -> Weights:
+        return self._parameters.arrays(self._parameters.values, names)
 
     def _load(self, weights: Weights) -> None:
         write(self._parameters.weights, weights)
         self._copy_to_replicas()
-
-    @property
-    def acting(self) -> frozenset[str]:
-        return self._names
-
-    @property
-    def trainable(self) -> frozenset[str]:
-        return self._trainable
-
-    def optimizer_memory(self) -> dict[str, Any]:
-        return self._optimizer.get_state()
-
-    def set_optimizer_memory(self, state: Mapping[str, Any]) -> None:
-        self._optimizer.set_state(state)

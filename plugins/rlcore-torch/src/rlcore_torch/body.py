@@ -2,77 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.acting import FlatObs, ModelConfig, layer_names
-from rlcore.acting.body import Body, encoder_name
-from rlcore.acting.scaling import scales
-from rlcore.batch import OBS
-from rlcore.columns import Columns, column_name
+from rlcore.acting import ModelConfig
+from rlcore.acting.body import Body
+from rlcore.acting.convolutions import ImageEncoder
+from rlcore.acting.images import Image
+from rlcore.acting.scaling import Scale
+from rlcore.learning.network_body import NetworkBody
+from rlcore_torch.columns import dtype_of
 from rlcore_torch.dense import dense
-from rlcore_torch.image_encoders import EncodedImage
+from rlcore_torch.image_encoders import TorchEncodedImage
 from rlcore_torch.parameters import Leaf
 
-#: The column of an image; of one that is a part of the observation, with its name behind it.
-IMAGE = "image"
 #: Axes of a canonical convolution ``[height, width, in, out]`` in torch's order.
 _OUT_IN_HEIGHT_WIDTH = (3, 2, 0, 1)
 
-#: ``(name, x) -> y``: the layer of that name.
-Layer = Callable[[str, Tensor], Tensor]
 
+class TorchBody(NetworkBody):
+    """Functions of named tensors; matrices are given as their transposes."""
 
-class TorchBody:
-    """Reads observations and computes encoders and hidden layers; matrices are given as their transposes."""
+    activations = {"relu": torch.relu, "tanh": torch.tanh}
 
     def __init__(self, observation_space: gymnasium.Space[Any], model: ModelConfig, body: Body) -> None:
-        scaled = scales(observation_space, model.scale)
-        self._flat = FlatObs(observation_space, model.scale, leave_out=frozenset(body.encoders))
-        self._images = {
-            leaf: EncodedImage(body.images[leaf], encoder, scaled.get(leaf)) for leaf, encoder in body.encoders.items()
-        }
-        self._activation = torch.relu if body.activation == "relu" else torch.tanh
-        self._hidden = layer_names("", len(body.hidden))[:-1]
+        self._dtype = dtype_of(model.precision)
+        super().__init__(observation_space, model, body)
 
-    def columns(self, obs: Columns, prefix: str = "") -> dict[str, NDArray[Any]]:
-        """What it reads of observations ``[n, ...]``, as columns of a minibatch whose names begin with ``prefix``."""
-        columns = {} if not self._flat.size else {prefix + OBS: self._flat(obs)}
-        for leaf, image in self._images.items():
-            pixels = image.read(leaf, obs[leaf] if isinstance(obs, dict) else obs)
-            columns[prefix + column_name(IMAGE, leaf)] = pixels
-        return columns
+    def _encoded(self, leaf: str, image: Image, encoder: ImageEncoder, scale: Scale | None) -> TorchEncodedImage:
+        return TorchEncodedImage(image, encoder, scale, self._dtype)
 
-    def read(self, inputs: Mapping[str, Tensor], dtype: torch.dtype, prefix: str = "") -> dict[str, Tensor]:
-        """These columns as every network reads them: images are scaled once for all."""
-        read = {OBS: inputs[prefix + OBS]} if self._flat.size else {}
-        for leaf, image in self._images.items():
-            name = column_name(IMAGE, leaf)
-            read[name] = image.pixels(inputs[prefix + name], dtype)
-        return read
-
-    def __call__(
-        self,
-        weights: Mapping[str, Tensor],
-        network: str,
-        read: Mapping[str, Tensor],
-        layer: Layer,
-        beside: Sequence[Tensor] = (),
-    ) -> Tensor:
-        """The outputs of the last hidden layer, ``[n, width]``. ``beside`` ``[n, ...]`` are inputs of the first one."""
-        parts = [read[OBS]] if OBS in read else []
-        for leaf, image in self._images.items():
-            parts.append(image(weights, encoder_name(network, leaf), read[column_name(IMAGE, leaf)]))
-        parts += beside
-        x = parts[0] if len(parts) == 1 else torch.cat(parts, 1)
-        for hidden in self._hidden:
-            x = self._activation(layer(f"{network}{hidden}", x))
-        return x
+    def _joined(self, parts: Sequence[Tensor]) -> Tensor:
+        return torch.cat(list(parts), 1)
 
 
 def linear(weights: Mapping[str, Tensor], name: str, x: Tensor) -> Tensor:

@@ -10,8 +10,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from rlcore.acting.model_config import Precision
+
 #: ``{column: [n, ...]}`` on one device.
 Minibatch = dict[str, Tensor]
+
+
+def dtype_of(precision: Precision) -> torch.dtype:
+    """Of the parameters, and of all that is computed of them."""
+    return torch.float64 if precision == "float64" else torch.float32
 
 
 def pin_columns(columns: Mapping[str, NDArray[Any]], device: torch.device) -> Minibatch:

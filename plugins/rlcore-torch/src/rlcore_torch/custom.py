@@ -19,9 +19,10 @@ from rlcore.errors import ConfigError
 from rlcore.learning.custom_model import (
     PREFIX,
     TRIAL_ROWS,
+    Checked,
     CustomInputs,
+    Tensors,
     build_custom,
-    cause,
     head_shapes,
     init_heads,
 )
@@ -30,6 +31,13 @@ from rlcore_torch.columns import Minibatch
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.parameters import Leaf
 from rlcore_torch.sequences import BATCH_SIZES, state_of
+
+_TENSORS = Tensors(
+    is_tensor=lambda value: isinstance(value, Tensor),
+    shape=lambda tensor: tuple(tensor.shape),
+    dtype=lambda tensor: str(tensor.dtype),
+    float32=str(torch.float32),
+)
 
 
 class CustomModel(Model):
@@ -57,7 +65,6 @@ class CustomModel(Model):
     ) -> None:
         """``ConfigError`` where ``model.custom`` leads to nothing of the kind."""
         assert model.custom is not None
-        self._path = model.custom
         self._inputs = CustomInputs(observation_space, model.scale)
         self._module = _build(model.custom, observation_space, model.settings, seed=int(rng.integers(2**31)))
         self._given: Weights = {
@@ -72,7 +79,8 @@ class CustomModel(Model):
         self._whole = {
             name: tensor.clone() for name, tensor in self._module.named_buffers() if not tensor.is_floating_point()
         }
-        self.recurrent = bool(self._initial(1))
+        self._checked = Checked(model.custom, self._module, _TENSORS)
+        self.recurrent = bool(self._checked.initial_state(1))
         width, own_values = self._trial()
         self.values_while_acting = value
         self._value = value
@@ -92,7 +100,7 @@ class CustomModel(Model):
         return {**self._inputs.columns(obs)}
 
     def initial_state(self, n: int) -> State:
-        return tuple(part.detach().numpy() for part in self._initial(n)) if self.recurrent else ()
+        return tuple(part.detach().numpy() for part in self._checked.initial_state(n)) if self.recurrent else ()
 
     def __call__(self, leaves: Sequence[Tensor], inputs: Minibatch) -> Heads:
         weights = dict(zip([leaf.names[0] for leaf in self.layout], leaves, strict=True))
@@ -141,41 +149,10 @@ class CustomModel(Model):
         found: tuple[Tensor, Tensor | None, tuple[Tensor, ...]] = functional_call(self._module, dict(own), (obs, state))
         return found
 
-    def _initial(self, n: int) -> tuple[Tensor, ...]:
-        method = getattr(self._module, "initial_state", None)
-        state = () if method is None else method(n)
-        if not isinstance(state, tuple) or not all(isinstance(part, Tensor) and len(part) == n for part in state):
-            raise ConfigError(f"model.custom: initial_state({n}) of {self._path} gives no tuple of tensors [{n}, ...]")
-        return state
-
+    @torch.no_grad()
     def _trial(self) -> tuple[int, bool]:
-        """How many head inputs it gives, and whether it gives values."""
         columns = {leaf: torch.zeros(TRIAL_ROWS, *shape) for leaf, shape in self._inputs.shapes.items()}
-        state, expected = self._initial(TRIAL_ROWS), "(head inputs [n, k], values [n] or None, state)"
-        try:
-            with torch.no_grad():
-                found = self._module(self._inputs.handed_over(columns), state)
-        except Exception as error:
-            raise ConfigError(
-                f"model.custom: {self._path} fails on {TRIAL_ROWS} observations: {cause(error)}"
-            ) from error
-        if not isinstance(found, tuple) or len(found) != 3:
-            raise ConfigError(f"model.custom: {self._path} has to give {expected}, not {type(found).__name__}")
-        features, values, after = found
-        if not isinstance(features, Tensor) or features.ndim != 2 or len(features) != TRIAL_ROWS:
-            raise ConfigError(f"model.custom: the head inputs of {self._path} are {_shown(features)}, expected [n, k]")
-        if values is not None and (not isinstance(values, Tensor) or values.numel() != TRIAL_ROWS):
-            raise ConfigError(f"model.custom: the values of {self._path} are {_shown(values)}, expected [n] or None")
-        for what, part in (("head inputs", features), ("values", values)):
-            if part is not None and part.dtype != torch.float32:
-                raise ConfigError(f"model.custom: the {what} of {self._path} are {part.dtype}, expected torch.float32")
-        if not isinstance(after, tuple) or [part.shape for part in after] != [part.shape for part in state]:
-            raise ConfigError(f"model.custom: {self._path} gives a state unlike the one that it was given")
-        return int(features.shape[1]), values is not None
-
-
-def _shown(value: object) -> str:
-    return str(list(value.shape)) if isinstance(value, Tensor) else type(value).__name__
+        return self._checked.trial(self._inputs.handed_over(columns), self._checked.initial_state(TRIAL_ROWS))
 
 
 def _build(path: str, space: gymnasium.Space[Any], settings: Mapping[str, Any], seed: int) -> torch.nn.Module:

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from rlcore.batch import ACTIONS, SampleBatch
+from rlcore.batch import ACTIONS
 from rlcore.columns import Array, Columns
 from rlcore.learning.deterministic import NOISE, DDPGConfig, DDPGRules, TD3Config
 from rlcore.learning.off_policy import NEXT
 from rlcore.learning.targets import TARGET
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned
+from rlcore.policy_graph import GraphConfig
 from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.samples import Samples
 
 
 class DDPG(DDPGRules, OffPolicyActorCritic):
@@ -32,30 +29,17 @@ class DDPG(DDPGRules, OffPolicyActorCritic):
 
     config: DDPGConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._begin_networks(rng, follow_policy=True)
 
     # -- learning
 
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body)
-
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
-        networks, weights, dtype = self._networks, self._by_name(leaves), leaves[0].dtype
-        read = networks.body.read(inputs, dtype)
+        networks, weights = self._networks, self._by_name(leaves)
+        read = networks.body.read(inputs)
         with torch.no_grad():
-            after = networks.body.read(inputs, dtype, NEXT)
+            after = networks.body.read(inputs, NEXT)
             actions = networks.policy(inputs, TARGET, after).tanh()
             if NOISE in inputs:
                 actions = (actions + inputs[NOISE]).clamp(-1.0, 1.0)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -19,8 +17,7 @@ from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.dqn import NOISE, DQNConfig, DQNRules
 from rlcore.learning.off_policy import NEXT, NEXT_FORBIDDEN
 from rlcore.learning.successors import extended
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned, State
+from rlcore.policy_graph import Pinned, State
 from rlcore.returns import n_step, next_obs
 from rlcore_torch import value_losses
 from rlcore_torch.backward import Backward
@@ -44,19 +41,10 @@ class DQN(DQNRules, OffPolicyGraph):
 
     config: DQNConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         own = self.config
-        self._model = QModel(observation_space, own, self._architecture)
+        self._model = QModel(self.observation_space, own, self._architecture)
         self._returns: dict[torch.device, Tensor] = {}
         if own.distribution is not None:
             returns = torch.from_numpy(returns_of(own.distribution)).to(self._dtype)

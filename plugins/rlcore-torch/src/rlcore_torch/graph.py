@@ -7,28 +7,19 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
-import gymnasium
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.batch import SampleBatch
 from rlcore.collective import Collective
-from rlcore.columns import Columns
-from rlcore.errors import UserError
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
-from rlcore.model import BatchedModel
 from rlcore.policy_graph import (
     PIECE,
     ROW,
-    ActOutput,
-    ActRows,
-    GraphConfig,
     Pinned,
-    State,
     Unit,
 )
 from rlcore_torch.actions import Actions
@@ -37,7 +28,7 @@ from rlcore_torch.collectives import Gloo, Nccl
 from rlcore_torch.columns import Minibatch, in_precision
 from rlcore_torch.distributions import Evaluated
 from rlcore_torch.forward import Forward
-from rlcore_torch.inference import Inference
+from rlcore_torch.inference import TorchInference
 from rlcore_torch.model import Heads, Model
 from rlcore_torch.models import model_for
 from rlcore_torch.samples import PieceSamples, RowSamples, Samples
@@ -52,21 +43,10 @@ class NetworkGraph(TorchGraph, DrawnGraph):
     collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
     config: DrawnConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
-        them, ``UserError`` for a device that is not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         own, squash = self.config, self.config.squash
-        self._actions = Actions(observation_space, action_space, squash, self._devices[0])
+        self._actions = Actions(self.observation_space, self.action_space, squash, self._devices[0])
         self._model = self._make_model(rng)
         self.recurrent, self.values_while_acting = self._model.recurrent, self._model.values_while_acting
         self.minibatch_unit: Unit = PIECE if self.recurrent or self.in_time_order else ROW
@@ -77,7 +57,7 @@ class NetworkGraph(TorchGraph, DrawnGraph):
             rows_at_once=self._model.rows_at_once if self.minibatch_unit is ROW else None,
         )
         self._forward = Forward(self._model, own.model.precision)
-        self._inference = Inference(self._model, self._forward, self._actions, self._parameters)
+        self._inference = TorchInference(self._model, self._forward, self._actions, self._parameters)
         self._load(self._model.init(rng, own.initial_log_std))
 
     def _make_model(self, rng: np.random.Generator) -> Model:
@@ -95,38 +75,6 @@ class NetworkGraph(TorchGraph, DrawnGraph):
         ``heads`` are the networks' outputs for the minibatch under the parameters ``leaves``. A pure function of its
         arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
         """
-
-    # -- acting
-
-    def initial_state(self, n: int) -> State:
-        return self._model.initial_state(n)
-
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Actions for ``[n, ...]`` observations, with ``action_logp`` as the loss computes it.
-
-        ``NoLegalActionError`` where an action mask allows nothing.
-        """
-        return self._inference.act(obs, state, rows, explore, rng)
-
-    def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        return self._inference.log_probs(batch)
-
-    def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
-        """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""
-        if not self.has_value:
-            raise UserError(f"{type(self).__name__} has no value network")
-        return self._inference.values(obs, state)
-
-    def with_values(self, batch: SampleBatch) -> SampleBatch:
-        return self._inference.with_values(batch)
 
     # -- learning
 

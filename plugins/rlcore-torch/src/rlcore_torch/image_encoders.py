@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
 from rlcore.acting.convolutions import Convolution, ImageEncoder, NatureEncoder, Stage
 from rlcore.acting.images import Image
 from rlcore.acting.scaling import Scale
+from rlcore.learning.network_body import EncodedImage
 
 
-class EncodedImage:
-    """An image on its way through an encoder."""
+class TorchEncodedImage(EncodedImage):
+    """Pixels are ``[n, channels, height, width]`` in torch's order."""
 
-    def __init__(self, image: Image, encoder: ImageEncoder, scale: Scale | None) -> None:
-        self._image = image
-        self._encoder = encoder
+    def __init__(self, image: Image, encoder: ImageEncoder, scale: Scale | None, dtype: torch.dtype) -> None:
+        super().__init__(image, encoder, scale)
+        self._dtype = dtype
         # One number for all pixels is read without a tensor.
         self._low, self._width = (None, None) if scale is None else (_number(scale.low), _number(scale.width))
 
-    def read(self, leaf: str, array: NDArray[Any]) -> NDArray[Any]:
-        """``array``. ``ValueError`` where it is not ``[n, *shape]``."""
-        shape = self._image.shape
-        if array.shape[1:] != shape or array.ndim != len(shape) + 1:
-            raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
-        return array
-
-    def pixels(self, raw: Tensor, dtype: torch.dtype) -> Tensor:
-        """Raw images ``[n, *shape]`` scaled, ``[n, channels, height, width]``."""
-        x = raw.to(dtype)
+    def pixels(self, raw: Tensor) -> Tensor:
+        x = raw.to(self._dtype)
         if self._width is not None:
             x = x.clone() if x is raw else x
             # In place: at this size a second array takes longer than the arithmetic.
@@ -43,7 +34,6 @@ class EncodedImage:
         return x.permute(0, 3, 1, 2)
 
     def __call__(self, weights: Mapping[str, Tensor], name: str, pixels: Tensor) -> Tensor:
-        """Features ``[n, outputs]``, in the order height, width, channels, by the weights whose names begin so."""
         if isinstance(self._encoder, NatureEncoder):
             x = pixels
             for layer in self._encoder.convolutions:

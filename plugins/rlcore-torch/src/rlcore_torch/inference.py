@@ -1,4 +1,4 @@
-"""Inference: a policy graph's networks used forward only, for acting, values and log-probabilities."""
+"""What acting, values and log-probabilities need of a policy graph's networks, computed by torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from rlcore.acting.states import check_state
-from rlcore.batch import LAST_VALUE, VF_PREDS, SampleBatch
+from rlcore.batch import VF_PREDS, SampleBatch
 from rlcore.columns import Columns, length, take
+from rlcore.learning.inference import ROWS_AT_ONCE, Inference
 from rlcore.policy_graph import ActOutput, ActRows, State
 from rlcore_torch.actions import Actions
 from rlcore_torch.columns import Minibatch, in_precision, pin_columns, shown
@@ -21,11 +22,8 @@ from rlcore_torch.model import Heads, Model
 from rlcore_torch.parameters import FlatParameters
 from rlcore_torch.sequences import pack, packing, with_state
 
-#: Rows that are computed at once where there are many: of images every layer takes megabytes.
-ROWS_AT_ONCE = 2048
 
-
-class Inference:
+class TorchInference(Inference):
     """Reads ``parameters`` as they are when it is called."""
 
     def __init__(self, model: Model, forward: Forward, actions: Actions, parameters: FlatParameters) -> None:
@@ -36,11 +34,13 @@ class Inference:
         self._device = parameters.values.device
         self._state_parts = len(model.initial_state(1))
 
+    def initial_state(self, n: int) -> State:
+        return self._model.initial_state(n)
+
     @torch.inference_mode()
     def act(
         self, obs: Columns, state: State, rows: ActRows | None, explore: bool, rng: np.random.Generator
     ) -> ActOutput:
-        """Actions for observations ``[n, ...]``; with their values where those come along."""
         heads = self._step(obs, state)
         actions, extras = self._actions.choose(heads, obs, rows, explore, rng)
         if self._model.values_while_acting:
@@ -49,7 +49,6 @@ class Inference:
 
     @torch.inference_mode()
     def values(self, obs: Columns, state: State) -> NDArray[np.float32]:
-        """float32 ``[n]``, of observations ``[n, ...]`` with the recurrent states before them."""
         parts = [slice(start, start + ROWS_AT_ONCE) for start in range(0, max(length(obs), 1), ROWS_AT_ONCE)]
         found = [_column(self._step(take(obs, part), tuple([own[part] for own in state])).values) for part in parts]
         return found[0] if len(found) == 1 else np.concatenate(found)
@@ -61,16 +60,13 @@ class Inference:
         return np.asarray(heads.policy.float().cpu().numpy()), _column(heads.values)
 
     @torch.inference_mode()
-    def with_values(self, batch: SampleBatch) -> SampleBatch:
-        """``batch`` with row ``vf_preds``, unless acting has added it, and cut ``last_value``."""
-        if VF_PREDS not in batch:
-            whole = self._by_row(batch, {}, lambda heads, _: heads.values) if self._model.recurrent else None
-            batch = batch.with_rows(**{VF_PREDS: self.values(batch.obs, ()) if whole is None else whole})
-        return batch.with_cuts(**{LAST_VALUE: self.values(batch.last_obs, batch.last_state())})
+    def values_by_row(self, batch: SampleBatch) -> NDArray[np.float32]:
+        if not self._model.recurrent:
+            return self.values(batch.obs, ())
+        return self._by_row(batch, {}, lambda heads, _: heads.values)
 
     @torch.inference_mode()
     def log_probs(self, batch: SampleBatch) -> NDArray[np.float32]:
-        """Of the action of each row, float32 ``[N]``."""
         columns = self._actions.columns(batch)
         return self._by_row(batch, columns, lambda heads, inputs: self._actions.evaluate(heads, inputs).log_probs)
 

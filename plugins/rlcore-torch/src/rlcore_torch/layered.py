@@ -47,7 +47,7 @@ class LayeredModel(Model):
     def __call__(self, leaves: Sequence[Tensor], inputs: Minibatch) -> Heads:
         weights = dict(zip(self._shapes, leaves, strict=True))
         layer = functools.partial(linear, weights)
-        read = self.body.read(inputs, leaves[0].dtype)
+        read = self.body.read(inputs)
         state = [part.to(leaves[0].dtype) for part in state_of(inputs)]
         after, features = [], []
         for i, network in enumerate(self._architecture.networks):

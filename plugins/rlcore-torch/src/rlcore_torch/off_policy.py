@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from rlcore.acting import ActionMask
 from rlcore.batch import ACTIONS, SampleBatch
 from rlcore.learning.off_policy import OffPolicyRules
-from rlcore.policy_graph import Pinned, Weights, check_weights
+from rlcore.policy_graph import Pinned, Weights
 from rlcore_torch.base import TorchGraph
 from rlcore_torch.body import TorchBody
 from rlcore_torch.columns import Minibatch, in_precision
@@ -75,18 +75,3 @@ class OffPolicyGraph(TorchGraph, OffPolicyRules):
     def _update(self, norm: float) -> None:
         super()._update(norm)
         self._updates_made += 1
-
-    # -- weights, state
-
-    def get_weights(self, names: frozenset[str] | None = None) -> Weights:
-        if names is None:
-            return {**super().get_weights(), **self._targets.arrays()}
-        own = super().get_weights(names - self._targets.shapes.keys())
-        chosen = sorted(names & self._targets.shapes.keys())
-        return {**own, **self._targets.arrays(chosen)} if chosen else own
-
-    def set_weights(self, weights: Weights) -> None:
-        followers = {name: np.broadcast_to(np.float32(0.0), shape) for name, shape in self._targets.shapes.items()}
-        check_weights({**self._shapes, **followers}, weights)
-        self._load({name: array for name, array in weights.items() if name in self._shapes})
-        self._targets.write({name: array for name, array in weights.items() if name in followers})

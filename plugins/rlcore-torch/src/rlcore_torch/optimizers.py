@@ -5,29 +5,24 @@ from __future__ import annotations
 import logging
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
+from rlcore.learning.flat_memory import FlatMemory, Forms, in_form
 from rlcore.optim import SGD, Adam, RMSProp, UpdateRule
-from rlcore_torch.parameters import FlatParameters, write
+from rlcore_torch.parameters import FlatParameters
 
 log = logging.getLogger("rlcore_torch")
 
 
-class FlatOptimizer(ABC):
-    """Moves ``parameters.values`` by ``parameters.gradients``, as ``rule`` says but for the clipping.
-
-    What it remembers has the form of ``rule``'s state: ``{"step": n, slot: {name: array}}``.
-    """
+class FlatOptimizer(FlatMemory, ABC):
+    """Moves ``parameters.values`` by ``parameters.gradients``, as ``rule`` says but for the clipping."""
 
     def __init__(self, rule: UpdateRule, parameters: FlatParameters) -> None:
-        self._fits = rule.fits
+        super().__init__(rule, parameters)
         self.parameters = parameters
-        self.steps = 0
-        self.memory = {slot: torch.zeros_like(parameters.values) for slot in rule.slots()}
 
     def step(self, learning_rate: float) -> None:
         """One update."""
@@ -37,20 +32,6 @@ class FlatOptimizer(ABC):
     @abstractmethod
     def _update(self, values: Tensor, gradients: Tensor, learning_rate: float) -> None:
         """Changes ``values`` and the memory in place. ``self.steps`` counts this update already."""
-
-    def get_state(self) -> dict[str, Any]:
-        """``{"step": n, slot: {name: array}}``."""
-        return {"step": self.steps, **{slot: self.parameters.arrays(flat) for slot, flat in self.memory.items()}}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what ``get_state`` gave; what another rule remembered is of no use, and this one begins."""
-        fits = self._fits(state)
-        self.steps = int(state["step"]) if fits else 0
-        for slot, flat in self.memory.items():
-            if fits:
-                write(self.parameters.named(flat), state[slot])
-            else:
-                flat.zero_()
 
 
 class FlatAdam(FlatOptimizer):
@@ -142,12 +123,9 @@ class FlatSGD(FlatOptimizer):
         values.add_(gradients, alpha=-learning_rate)
 
 
+FORMS: Forms[FlatOptimizer] = {Adam: FlatAdam, RMSProp: FlatRMSProp, SGD: FlatSGD}
+
+
 def optimizer_for(rule: UpdateRule, parameters: FlatParameters) -> FlatOptimizer:
     """The flat form of ``rule``. ``TypeError`` for a rule that has none."""
-    if isinstance(rule, Adam):
-        return FlatAdam(rule, parameters)
-    if isinstance(rule, RMSProp):
-        return FlatRMSProp(rule, parameters)
-    if isinstance(rule, SGD):
-        return FlatSGD(rule, parameters)
-    raise TypeError(f"no torch form of {type(rule).__name__}")
+    return in_form(rule, parameters, FORMS)

@@ -91,6 +91,18 @@ class FlatParameters:
                 offset += size
         return views
 
+    def zeros(self) -> Tensor:
+        """Another tensor ``[P]``: for what an optimizer remembers of each number."""
+        return torch.zeros_like(self.values)
+
+    def write(self, flat: Tensor, arrays: Mapping[str, np.ndarray]) -> None:
+        """Copies ``arrays`` into the parts of the same names of ``flat [P]``."""
+        write(self.named(flat), arrays)
+
+    def clear(self, flat: Tensor) -> None:
+        """Makes ``flat [P]`` zeros."""
+        flat.zero_()
+
     def arrays(self, flat: Tensor, names: Iterable[str] | None = None) -> Weights:
         """Copies of ``flat [P]`` by canonical name, on the host; those in ``names`` only, in that order, where given.
 

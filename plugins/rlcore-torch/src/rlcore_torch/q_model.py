@@ -11,7 +11,8 @@ from torch import Tensor
 
 from rlcore.acting.q_architecture import Q, QArchitecture
 from rlcore.acting.q_config import QConfig
-from rlcore_torch.body import Layer, TorchBody, leaf_of, linear, lstm
+from rlcore.learning.network_body import Layer
+from rlcore_torch.body import TorchBody, leaf_of, linear, lstm
 from rlcore_torch.dense import dense
 from rlcore_torch.sequences import BATCH_SIZES, state_of
 from rlcore_torch.value_losses import dueling
@@ -44,8 +45,7 @@ class QModel:
         ``inputs`` have the columns of observations, their names after ``prefix``, packed where the network is
         recurrent (:mod:`rlcore_torch.sequences`); ``noise [noise_size]`` is on the weights where it is given.
         """
-        dtype = weights[network + self._first].dtype
-        read = self.body.read(inputs, dtype, prefix)
+        read = self.body.read(inputs, prefix)
         if not self._mixed:
             return self._outputs(weights, network, inputs, read, noise)
         with torch.autocast(next(iter(read.values())).device.type, torch.bfloat16):

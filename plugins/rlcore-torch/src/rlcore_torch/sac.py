@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import gymnasium
 import numpy as np
 from torch import Tensor
 
-from rlcore.batch import SampleBatch
 from rlcore.learning.sac import LOG_ALPHA, SACConfig, SACRules
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import GraphConfig, Pinned
 from rlcore_torch.actor_critic_base import OffPolicyActorCritic
 from rlcore_torch.columns import Minibatch
-from rlcore_torch.samples import Samples
 from rlcore_torch.soft_losses import CategoricalLoss, GaussianLoss, SoftLoss
 
 
@@ -29,25 +23,12 @@ class SAC(SACRules, OffPolicyActorCritic):
 
     config: SACConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         self._begin_networks(rng, follow_policy=False)
         self._loss: SoftLoss = GaussianLoss(self._networks) if self._size else CategoricalLoss(self._networks)
 
     # -- learning
-
-    def pin(self, batch: SampleBatch) -> Pinned[Samples]:
-        """Copies of the transitions on every device."""
-        return self._transitions(batch, self._networks.body, self._choice.mask)
 
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         weights = self._by_name(leaves)

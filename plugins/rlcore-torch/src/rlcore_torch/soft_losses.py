@@ -64,10 +64,10 @@ class GaussianLoss(SoftLoss):
     def __call__(
         self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
     ) -> Soft:
-        networks, dtype = self._networks, alpha.dtype
-        read = networks.body.read(inputs, dtype)
+        networks = self._networks
+        read = networks.body.read(inputs)
         with torch.no_grad():
-            after = networks.body.read(inputs, dtype, NEXT)
+            after = networks.body.read(inputs, NEXT)
             actions, log_probs = gaussian(networks.policy(weights, "", after), inputs[NEXT_NOISE])
             successors = networks.critics(inputs, TARGET, after, actions, 2).amin(0) - alpha * log_probs
         values = networks.critics(weights, "", read, inputs[ACTIONS], 2)
@@ -82,10 +82,10 @@ class CategoricalLoss(SoftLoss):
     def __call__(
         self, weights: Mapping[str, Tensor], frozen: Mapping[str, Tensor], alpha: Tensor, inputs: Minibatch
     ) -> Soft:
-        networks, dtype = self._networks, alpha.dtype
-        read = networks.body.read(inputs, dtype)
+        networks = self._networks
+        read = networks.body.read(inputs)
         with torch.no_grad():
-            after = networks.body.read(inputs, dtype, NEXT)
+            after = networks.body.read(inputs, NEXT)
             log_probs = _log_probs(networks.policy(weights, "", after), inputs.get(NEXT_FORBIDDEN))
             lowest = networks.critics(inputs, TARGET, after, None, 2).amin(0)
             successors = (log_probs.exp() * (lowest - alpha * log_probs)).sum(1, keepdim=True)

@@ -15,15 +15,15 @@ from rlcore.acting.masks import ACTION_MASK
 from rlcore.columns import Columns
 from rlcore.model import BatchedModel
 from rlcore_batched.drawing import BLUE, RED, WHITE, cells
-from rlcore_batched.simulator import SimulatorSettings
+from rlcore_batched.seats import GameSettings
 
 BOARD = "board"
 Stones = NDArray[np.uint64]
 _ONE = np.uint64(1)
 
 
-class BoardGameSettings(SimulatorSettings):
-    """Board games have no settings: they end by themselves."""
+class BoardGameSettings(GameSettings):
+    """Board games have no time limit: they end by themselves."""
 
     time_limit: None = None
 
@@ -67,6 +67,7 @@ class BitBoardGame(BatchedModel):
     actions: int
 
     def __init__(self, settings: BoardGameSettings | None = None) -> None:
+        self.settings = settings or BoardGameSettings()
         self.observation_space: gymnasium.Space[Any] = Dict(
             {BOARD: Box(0, 1, (self.rows, self.columns, 2), np.uint8), ACTION_MASK: MultiBinary(self.actions)}
         )

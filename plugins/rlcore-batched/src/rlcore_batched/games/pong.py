@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns
 from rlcore_batched.drawing import BLACK, BLUE, RED, WHITE, Canvas
 from rlcore_batched.noise import Bits, below, mixed, uniform
-from rlcore_batched.simulator import Outcome, Positive, Simulator, SimulatorSettings, State
+from rlcore_batched.seats import GameSettings
+from rlcore_batched.simulator import Outcome, Positive, Simulator, State
 
 #: The court reaches from -1 to 1 both ways; paddles stand at its left and right end.
 HALF_PADDLE, PADDLE_STEP = 0.2, 0.08
@@ -21,7 +22,7 @@ SERVE, FASTER, FASTEST = 0.05, 1.05, 0.1
 STEEPEST = 0.06
 
 
-class PongSettings(SimulatorSettings):
+class PongSettings(GameSettings):
     """``points``: how many points win a game."""
 
     points: Positive = 5

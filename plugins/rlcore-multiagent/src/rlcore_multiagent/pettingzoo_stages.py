@@ -1,12 +1,13 @@
-"""PettingZoo's parallel environments, in which all agents that are there act at once."""
+"""Environments of PettingZoo as stages: parallel ones, in which all agents act at once, and those in turns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from rlcore.columns import Array
 from rlcore.errors import BadValueError
+from rlcore_multiagent.masks import InfoMasks, Infos, may_be_masked
 from rlcore_multiagent.pettingzoo_env import frame, own_agents, own_copy, own_spaces
 from rlcore_multiagent.stage import Ending, Stage, Turn
 
@@ -21,29 +22,39 @@ class ParallelStage(Stage):
     def __init__(self, make: Callable[[], Any]) -> None:
         self._env = make()
         self.agents = own_agents(self._env)
-        self.spaces = own_spaces(self._env, self.agents)
+        spaces = own_spaces(self._env, self.agents)
+        infos = self._env.reset(seed=0)[1] if may_be_masked(spaces) else {}
+        self._masks = InfoMasks(self.agents, spaces, infos)
+        self.spaces = self._masks.spaces
         self._numbers = {agent: number for number, agent in enumerate(self.agents)}
-        self._asked: list[str] = []
 
     def open(self, seed: int) -> Turn:
-        observations, _ = self._env.reset(seed=seed)
-        return Turn({}, {}, self._ask(observations, ()), False)
+        observations, infos = self._env.reset(seed=seed)
+        return Turn({}, {}, self._ask(observations, infos, ()), False)
 
     def step(self, actions: Mapping[int, Any]) -> Turn:
         names = {self.agents[number]: action for number, action in actions.items()}
-        observations, rewards, terminated, truncated, _ = self._env.step(names)
+        observations, rewards, terminated, truncated, infos = self._env.step(names)
         ended = {}
         for agent in observations.keys() | terminated.keys() | truncated.keys():
             if terminated.get(agent, False) or truncated.get(agent, False):
-                ended[self._number(agent)] = self._ending(agent, observations, bool(terminated.get(agent, False)))
-        asked = self._ask(observations, ended)
+                obs = self._seen(agent, self._last(agent, observations), infos)
+                ended[self._number(agent)] = Ending(obs, bool(terminated.get(agent, False)))
+        asked = self._ask(observations, infos, ended)
         over = not asked and not self._env.agents
         return Turn({self._number(agent): reward for agent, reward in rewards.items()}, ended, asked, over)
 
-    def _ask(self, observations: Mapping[str, Any], ended: Any) -> dict[int, Any]:
+    def _ask(self, observations: Mapping[str, Any], infos: Infos, ended: Collection[int]) -> dict[int, Any]:
         present = set(self._env.agents)
         numbers = {self._number(agent): agent for agent in observations if agent in present}
-        return {number: own_copy(observations[numbers[number]]) for number in sorted(numbers) if number not in ended}
+        return {
+            number: self._seen(numbers[number], observations[numbers[number]], infos)
+            for number in sorted(numbers)
+            if number not in ended
+        }
+
+    def _seen(self, agent: str, obs: Any, infos: Infos) -> Any:
+        return self._masks.seen(agent, own_copy(obs), infos.get(agent, {}))
 
     def _number(self, agent: str) -> int:
         try:
@@ -52,11 +63,11 @@ class ParallelStage(Stage):
             raise BadValueError(f"agent '{agent}' is none of possible_agents: {', '.join(self.agents)}") from None
 
     @staticmethod
-    def _ending(agent: str, observations: Mapping[str, Any], terminated: bool) -> Ending:
+    def _last(agent: str, observations: Mapping[str, Any]) -> Any:
         if agent not in observations:
             said = "ended without a last observation; step() has to give it with the flags"
             raise BadValueError(f"agent '{agent}' {said}")
-        return Ending(own_copy(observations[agent]), terminated)
+        return observations[agent]
 
     def render(self) -> Array | None:
         return frame(self._env)
@@ -75,8 +86,15 @@ class TurnStage(Stage):
     def __init__(self, make: Callable[[], Any]) -> None:
         self._env = make()
         self.agents = own_agents(self._env)
-        self.spaces = own_spaces(self._env, self.agents)
+        spaces = own_spaces(self._env, self.agents)
+        self._masks = InfoMasks(self.agents, spaces, self._first_infos() if may_be_masked(spaces) else {})
+        self.spaces = self._masks.spaces
         self._numbers = {agent: number for number, agent in enumerate(self.agents)}
+
+    def _first_infos(self) -> Infos:
+        self._env.reset(seed=0)
+        infos: Infos = self._env.infos
+        return infos
 
     def open(self, seed: int) -> Turn:
         self._env.reset(seed=seed)
@@ -92,12 +110,14 @@ class TurnStage(Stage):
         rewards: dict[int, float] = {}
         ended: dict[int, Ending] = {}
         while self._env.agents:
-            number = self._numbers[self._env.agent_selection]
-            obs, reward, terminated, truncated, _ = self._env.last()
+            agent = self._env.agent_selection
+            number = self._numbers[agent]
+            obs, reward, terminated, truncated, info = self._env.last()
+            seen = self._masks.seen(agent, own_copy(obs), info)
             rewards[number] = rewards.get(number, 0.0) + float(reward)
             if not (terminated or truncated):
-                return Turn(rewards, ended, {number: own_copy(obs)}, False)
-            ended[number] = Ending(own_copy(obs), bool(terminated))
+                return Turn(rewards, ended, {number: seen}, False)
+            ended[number] = Ending(seen, bool(terminated))
             self._env.step(None)
         return Turn(rewards, ended, {}, True)
 
