@@ -22,6 +22,7 @@ from rlcore_torch.actions import FORBIDDEN
 from rlcore_torch.columns import Minibatch
 from rlcore_torch.distributions import without
 from rlcore_torch.graph import NetworkGraph
+from rlcore_torch.inference import TorchInference
 from rlcore_torch.model import Heads
 
 
@@ -70,6 +71,7 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
         return self.search_for(obs, rows, explore, rng)
 
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        assert isinstance(self._inference, TorchInference)
         return self._inference.network(obs)
 
     def _load(self, weights: Weights) -> None:
