@@ -12,8 +12,6 @@ from rlcore.config import RunConfig, parse_config
 from rlcore.envs import EnvSource
 from rlcore.errors import CheckpointError
 from rlcore.evaluation import Evaluation, EvaluationResult
-from rlcore.planning.mistakes import mistakes_of
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Actor, PolicyGraph
 from rlcore.policy_mapping import load_policy_of
@@ -22,6 +20,8 @@ from rlcore.results import checkpoint_folder
 from rlcore.sampling.collect import Episodes
 from rlcore.sampling.filters import FILTERS
 from rlcore.saved_policies import SavedPolicy, policies_in
+from rlcore.tree_search.mistakes import mistakes_of
+from rlcore.tree_search.settings import SearchConfig
 from rlcore.trust import check_objects, check_trust, env_names
 from rlcore.video import FilmSource
 
@@ -42,7 +42,7 @@ def evaluate_saved(
     evaluation.
 
     Of a policy that plans, in a game that is solved, the result's figures have ``mistakes`` and ``network_mistakes``
-    (:class:`rlcore.planning.mistakes.Mistakes`).
+    (:class:`rlcore.tree_search.mistakes.Mistakes`).
 
     Raises ``CheckpointError`` where the checkpoint cannot be read, or names code to import and is not trusted, and
     ``PluginError`` where the environment or a graph that is needed is not installed.

@@ -16,9 +16,9 @@ from rlcore.acting.q_config import QConfig
 from rlcore.acting.soft import SoftActor, SoftConfig
 from rlcore.errors import CheckpointError
 from rlcore.model import BatchedModel
-from rlcore.planning.actor import SearchActor
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_graph import Actor, Weights
+from rlcore.tree_search.actor import SearchActor
+from rlcore.tree_search.settings import SearchConfig
 from rlcore.validation import validate_plain
 
 _ACTOR_CRITIC = "actor_critic"

@@ -20,13 +20,13 @@ from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
-from rlcore.planning.actor import SearchActor
-from rlcore.planning.leaves import Predictions
-from rlcore.planning.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents
 from rlcore.returns import backward_scan
 from rlcore.schedule import NonNegativeSchedule
+from rlcore.tree_search.actor import SearchActor
+from rlcore.tree_search.leaves import Predictions
+from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
+from rlcore.tree_search.settings import SearchConfig
 
 
 class AlphaZeroConfig(DrawnConfig):

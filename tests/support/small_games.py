@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.model import BatchedModel
-from rlcore.planning import Leaves
+from rlcore.tree_search import Leaves
 
 
 class TableGame(BatchedModel):

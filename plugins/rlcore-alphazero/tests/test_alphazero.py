@@ -10,12 +10,12 @@ import pytest
 
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.planning.matches import MatchScore
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.runtime.base import Runtime
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.sim import SimConfig, SimRuntime
 from rlcore.sampling.collect import Fragment
+from rlcore.tree_search.matches import MatchScore
 from rlcore_alphazero import AlphaZero, AlphaZeroConfig
 
 pytest.importorskip("rlcore_torch")

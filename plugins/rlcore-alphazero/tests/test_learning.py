@@ -10,9 +10,9 @@ import pytest
 
 import rlcore
 from rlcore.evaluate_saved import evaluate_saved
-from rlcore.planning.players import Player, network_search_player
-from rlcore.planning.settings import SearchConfig
 from rlcore.saved_policies import read_policies
+from rlcore.tree_search.players import Player, network_search_player
+from rlcore.tree_search.settings import SearchConfig
 
 pytest.importorskip("rlcore_torch")
 games = pytest.importorskip("rlcore_batched.games.tictactoe")

@@ -18,14 +18,14 @@ from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.in_flight import Arrival, InFlight
 from rlcore.learner_tally import LearnerTally
-from rlcore.planning.matches import MatchScore
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_stream import Sample
 from rlcore.stepping import wait_for_any
+from rlcore.tree_search.matches import MatchScore
+from rlcore.tree_search.settings import SearchConfig
 from rlcore_alphazero.candidate_evaluator import CandidateEvaluator
 from rlcore_alphazero.config import AlphaZeroConfig
 from rlcore_alphazero.game_memory import GameMemory

@@ -10,10 +10,10 @@ import numpy as np
 
 from rlcore.graph_spec import GraphSpec
 from rlcore.model import BatchedModel
-from rlcore.planning.matches import Games, MatchScore, compare
-from rlcore.planning.players import SearchPlayer, network_search_player
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_graph import Actor, PolicyGraph, Weights
+from rlcore.tree_search.matches import Games, MatchScore, compare
+from rlcore.tree_search.players import SearchPlayer, network_search_player
+from rlcore.tree_search.settings import SearchConfig
 
 
 class CandidateEvaluator:

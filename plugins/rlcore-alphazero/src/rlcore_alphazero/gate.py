@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rlcore.planning.matches import Games, MatchScore
+from rlcore.tree_search.matches import Games, MatchScore
 
 
 class Match(NamedTuple):

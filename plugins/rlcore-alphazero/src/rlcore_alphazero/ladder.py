@@ -12,10 +12,10 @@ import numpy as np
 
 from rlcore.errors import UserError
 from rlcore.model import BatchedModel
-from rlcore.planning.matches import compare
-from rlcore.planning.players import Player, RandomPlayer, network_search_player, playout_player
-from rlcore.planning.settings import SearchConfig
 from rlcore.saved_policies import SavedPolicy, read_policies
+from rlcore.tree_search.matches import compare
+from rlcore.tree_search.players import Player, RandomPlayer, network_search_player, playout_player
+from rlcore.tree_search.settings import SearchConfig
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from rlcore.batch import VALUE_TARGETS
 from rlcore.columns import Columns
 from rlcore.learning.alphazero import AlphaZeroConfig, AlphaZeroRules
 from rlcore.model import BatchedModel
-from rlcore.planning.planner import SEARCH_POLICY
 from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, State, Weights
+from rlcore.tree_search.planner import SEARCH_POLICY
 from rlcore_torch import losses
 from rlcore_torch.actions import FORBIDDEN
 from rlcore_torch.columns import Minibatch

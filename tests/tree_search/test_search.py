@@ -7,8 +7,8 @@ import pytest
 from support.small_games import Even, Nim, PerfectNim, TableGame
 
 from rlcore.model import BatchedModel
-from rlcore.planning import Leaves, Playouts, Search, SearchConfig, Trees
-from rlcore.planning.planner import best_moves, found_in
+from rlcore.tree_search import Leaves, Playouts, Search, SearchConfig, Trees
+from rlcore.tree_search.planner import best_moves, found_in
 
 
 def searched(

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns, length
 from rlcore.model import BatchedModel
-from rlcore.planning.leaves import Playouts, Predict, Predictions, legal_softmax
-from rlcore.planning.planner import Planner, best_moves
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_graph import ActRows
+from rlcore.tree_search.leaves import Playouts, Predict, Predictions, legal_softmax
+from rlcore.tree_search.planner import Planner, best_moves
+from rlcore.tree_search.settings import SearchConfig
 
 
 class Player(ABC):

@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns, length, take
 from rlcore.errors import ConfigError, UserError
 from rlcore.model import BatchedModel
-from rlcore.planning.leaves import Leaves
-from rlcore.planning.search import CLOSE, Search
-from rlcore.planning.settings import SearchConfig
-from rlcore.planning.trees import Index, Trees
 from rlcore.policy_graph import ActOutput, ActRows
 from rlcore.schedule import value_at
+from rlcore.tree_search.leaves import Leaves
+from rlcore.tree_search.search import CLOSE, Search
+from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.trees import Index, Trees
 
 #: Row columns that acting adds: what the search makes of the policy, float32 ``[actions]``, of the value for whoever
 #: moves, float32, and whether that value is proven, bool.

@@ -14,16 +14,16 @@ from rlcore.acting.model_config import ModelConfig
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
 from rlcore.model import BatchedModel
-from rlcore.planning.leaves import Predictions
-from rlcore.planning.planner import Planner, rules_of
-from rlcore.planning.settings import SearchConfig
 from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, State, Weights
+from rlcore.tree_search.leaves import Predictions
+from rlcore.tree_search.planner import Planner, rules_of
+from rlcore.tree_search.settings import SearchConfig
 
 
 class SearchActor(ActorCriticActor):
     """Acts by a search over ``rules`` in which the policy network gives priors and the value network values.
 
-    ``act`` adds the row columns of :mod:`rlcore.planning.planner`. Its utility ``network`` gives logits and values of
+    ``act`` adds the row columns of :mod:`rlcore.tree_search.planner`. Its utility ``network`` gives logits and values of
     observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
     ``UserError``.
     """

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns, length, put, take
 from rlcore.model import BatchedModel
-from rlcore.planning.players import Player
+from rlcore.tree_search.players import Player
 
 
 class Games(NamedTuple):

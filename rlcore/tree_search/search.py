@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns, take
-from rlcore.planning.leaves import Leaves
-from rlcore.planning.settings import SearchConfig
-from rlcore.planning.trees import Index, Trees
+from rlcore.tree_search.leaves import Leaves
+from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.trees import Index, Trees
 
 #: Values that differ by less are the same.
 CLOSE = 1e-9

@@ -8,9 +8,9 @@ import numpy as np
 
 from rlcore.columns import length, take
 from rlcore.model import BatchedModel, Solved
-from rlcore.planning.leaves import Predict
-from rlcore.planning.players import NetworkPlayer, Player, network_search_player
-from rlcore.planning.settings import SearchConfig
+from rlcore.tree_search.leaves import Predict
+from rlcore.tree_search.players import NetworkPlayer, Player, network_search_player
+from rlcore.tree_search.settings import SearchConfig
 
 #: With how many simulations the search is judged.
 SIMULATIONS = 50

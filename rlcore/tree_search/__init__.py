@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rlcore.planning.leaves import Leaves, Playouts, Predictions
-from rlcore.planning.search import Search
-from rlcore.planning.settings import SearchConfig
-from rlcore.planning.trees import Trees
+from rlcore.tree_search.leaves import Leaves, Playouts, Predictions
+from rlcore.tree_search.search import Search
+from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.trees import Trees
 
 __all__ = ["Leaves", "Playouts", "Predictions", "Search", "SearchConfig", "Trees"]

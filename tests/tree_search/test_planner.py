@@ -10,9 +10,9 @@ from support.small_games import Even, Nim, PerfectNim, TableGame
 
 from rlcore.errors import ConfigError, UserError
 from rlcore.model import BatchedModel
-from rlcore.planning import Leaves, SearchConfig
-from rlcore.planning.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
 from rlcore.policy_graph import ActRows
+from rlcore.tree_search import Leaves, SearchConfig
+from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
 
 FAN = TableGame(1, {0: (0, {action: (action + 1, (0.0,)) for action in range(4)})}, actions=4)
 

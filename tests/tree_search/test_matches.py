@@ -8,11 +8,11 @@ from support.small_games import Nim, PerfectNim, TableGame
 
 from rlcore.columns import Columns
 from rlcore.model import Solved
-from rlcore.planning import SearchConfig
-from rlcore.planning.matches import MatchScore, compare, play_games, random_openings
-from rlcore.planning.mistakes import mistake_rate
-from rlcore.planning.planner import Planner
-from rlcore.planning.players import NetworkPlayer, Player, RandomPlayer, SearchPlayer, playout_player
+from rlcore.tree_search import SearchConfig
+from rlcore.tree_search.matches import MatchScore, compare, play_games, random_openings
+from rlcore.tree_search.mistakes import mistake_rate
+from rlcore.tree_search.planner import Planner
+from rlcore.tree_search.players import NetworkPlayer, Player, RandomPlayer, SearchPlayer, playout_player
 
 
 def perfect(stones: int) -> SearchPlayer:
