@@ -5,8 +5,8 @@
 * ``openspiel``: simulations a second of ``open_spiel.python.algorithms.mcts`` from the empty board, with a network of
   two hidden layers of 128 units in numpy, one position at a time, which is what it asks for. Its evaluator remembers
   positions, as that of OpenSpiel's AlphaZero does.
-* ``ours``: simulations a second of ``rlcore.tree_search`` with the same weights, at 1, 16, 64 and 256 games side by side,
-  and one game with 16 simulations under way at once.
+* ``ours``: simulations a second of ``rlcore.tree_search`` with the same weights, at 1, 16, 64 and 256 games side by
+  side, and one game with 16 simulations under way at once.
 * ``playouts``: games a second from the empty board to the end, every move drawn evenly, by arrays of boards.
 
 Prints one JSON object a line. OMP_NUM_THREADS=1 makes it one core. OpenSpiel comes with

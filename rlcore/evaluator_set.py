@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -181,12 +182,14 @@ class EvaluatorSet:
         needs: Resources,
         bring_up: BringUp,
         kind: type[StrictCrew] = StrictCrew,
+        timeout_s: float | None = None,
     ) -> Crew:
         """Further workers of an optimizer, which are called ``worker``.
 
         Those that are lost are replaced and reported as evaluators are; what they raise ends the run
-        (:class:`rlcore.crew.StrictCrew`).
+        (:class:`rlcore.crew.StrictCrew`). They have as long to answer as evaluators, or ``timeout_s``.
         """
+        patience = self._patience if timeout_s is None else replace(self._patience, timeout_s=timeout_s)
 
         def lost(index: int, cause: str) -> None:
             self._on_other_loss(worker, index, cause)
@@ -196,7 +199,7 @@ class EvaluatorSet:
                 lost(index, "there is no room for it")
 
         members = [Member(i, build, self._runtime.spawn(build, needs)) for i, build in enumerate(builders)]
-        return kind(self._runtime, members, needs, bring_up, Watch(lost, vacant), self._patience, worker=worker)
+        return kind(self._runtime, members, needs, bring_up, Watch(lost, vacant), patience, worker=worker)
 
     def stream(self, ahead: int, product: SampleProduct | None = None) -> SampleStream:
         """Samples as they come, for one optimizer, or in their place what evaluators make of them.
@@ -209,7 +212,7 @@ class EvaluatorSet:
                 "for nobody anyway"
             )
         if self._source is None:
-            self._source = SampleSource(self._runtime, self._crew, self._count)
+            self._source = SampleSource(self._runtime, self._crew, self.count)
         return self._source.stream(ahead, product)
 
     def sample_round(self) -> None:
@@ -221,7 +224,7 @@ class EvaluatorSet:
         samples = []
         for handle, info, (batch,), index, late in self._crew.sample("sample_counted", returns=2):
             samples.append(Sample(handle, info, batch, index))
-            self._count(index, info)
+            self.count(index, info)
             if self._report is not None:
                 self._report.note(index, sum(info.rows.values()), late > 0, self._version - info.version)
         for reader in self._readers:
@@ -264,10 +267,11 @@ class EvaluatorSet:
     def _instead(self, sample: Sample, answer: Answer) -> Sample:
         handle, info, (batch,), index, _ = answer
         self.env_steps -= sample.info.env_steps
-        self._count(index, info)
+        self.count(index, info)
         return Sample(handle, info, batch, index)
 
-    def _count(self, index: int, info: SampleInfo) -> None:
+    def count(self, index: int, info: SampleInfo) -> None:
+        """Counts what the evaluator in that place has sampled, or played, as a part of the run."""
         self.env_steps += info.env_steps
         self._metrics[index].add(info.metrics)
         for policy_id, leaves in info.filters.items():
@@ -286,22 +290,27 @@ class EvaluatorSet:
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
 
-    def publish(self, weights: Ref, progress: Mapping[str, Progress]) -> None:
+    def publish(self, weights: Ref, progress: Mapping[str, Progress]) -> tuple[Ref, ...]:
         """A new version: weights ``{policy_id: {name: array}}``, by reference, of the policies in ``progress``.
 
-        They do not come into this process. ``refresh`` sends them to an evaluator; those that are new have them.
+        They do not come into this process. ``refresh`` sends them to an evaluator; those that are new have them. Given
+        is what ``receive`` of an evaluator takes, for whoever sends it along with other things.
         """
-        self._publish((weights,), progress, None)
+        return self._publish((weights,), progress, None)
 
     def publish_parts(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica) -> None:
         """The same, with weights that ``replica`` makes of ``parts`` in each evaluator."""
         self._publish(parts, progress, replica)
 
-    def _publish(self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None) -> None:
+    def _publish(
+        self, parts: Sequence[Ref], progress: Mapping[str, Progress], replica: Replica | None
+    ) -> tuple[Ref, ...]:
         update = self._new_update({}, progress, replica)
-        self._note_update(frozenset(progress), self._runtime.put(update), *parts)
+        sent = self._runtime.put(update), *parts
+        self._note_update(frozenset(progress), *sent)
         if not self.local_samples:
             self.local.receive(update)
+        return sent
 
     def refresh(self, index: int) -> None:
         """Sends what was published last to one evaluator, which has it before the samples that it is asked for next.
@@ -314,6 +323,10 @@ class EvaluatorSet:
             if version > known or receiver is not handle:
                 self._crew.tell_one(index, "receive", *update)
         self._sent[index] = handle, self._version
+
+    def filter_statistics(self) -> dict[str, dict[str, Any]]:
+        """The merged statistics of all filters, by policy and leaf."""
+        return filter_statistics(self._filters)
 
     def refresh_filters(self, index: int) -> None:
         """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""

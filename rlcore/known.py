@@ -25,6 +25,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.td3",
                 "torch.sac",
                 "torch.alphazero",
+                "torch.dynamics",
             )
         },
         "rlcore-tf": {
@@ -51,6 +52,8 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
         },
         "rlcore-alphazero": {"optimizer": ("alphazero",), "algorithm": ("alphazero",)},
+        "rlcore-es": {"optimizer": ("es", "nested_es"), "algorithm": ("es", "ppo_es", "a3c_es")},
+        "rlcore-model": {"optimizer": ("mbpo",), "algorithm": ("mpc", "mbpo")},
         "rlcore-multiagent": {
             "env": ("pettingzoo", "openspiel"),
             "optimizer": ("self_play",),

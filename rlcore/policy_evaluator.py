@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from rlcore.env import BatchedEnv
 from rlcore.envs import EnvSource, build_env
 from rlcore.errors import UserError
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
+from rlcore.evaluator_task import EvaluatorTask
 from rlcore.graph_spec import GraphSpec
 from rlcore.group_member import GroupMember
 from rlcore.optim import all_finite
@@ -83,7 +85,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         super().__init__()
         self._lone = graph is not None
         sources = {DEFAULT_POLICY: graph} if graph is not None else dict(policies or {})
-        self._collect = collect
+        self._collect, self._observation_filter = collect, observation_filter
         self._check, self._devices = check_observations, devices
         self._on_episode, self._index = on_episode, index
         self._seed = seed_sequence(rng)
@@ -127,6 +129,8 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self._metrics = Metrics()
         self._samples = 0
         self._recent = RecentSamples()
+        #: What tasks of optimizers keep here from one call to the next, by names of their own; it is in no state.
+        self.kept: dict[str, Any] = {}
 
     @classmethod
     def remote(cls, **same: Any) -> Any:
@@ -150,6 +154,16 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
     def samples(self) -> int:
         """How many it has collected."""
         return self._samples
+
+    @property
+    def roles(self) -> Mapping[str, Role]:
+        """By policy, how it takes part: its filters, spaces and version."""
+        return self._roles
+
+    @property
+    def policy_of(self) -> Callable[[Any], str]:
+        """Which policy acts for an agent."""
+        return self._policy_of
 
     @property
     def collect(self) -> Collect:
@@ -199,7 +213,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         for policy_id, scaled in self._reward_filters.items():
             if policy_id in collected.batches:
                 scaled.scale(collected.batches[policy_id])
-        self._note(collected)
+        self.note(collected)
         batches = {name: self._postprocess(name, batch, collected) for name, batch in collected.batches.items()}
         return MultiAgentBatch(batches, collected.env_steps, collected.agents if self._leaves_rho else None)
 
@@ -212,10 +226,16 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
             raise UserError("episodes are played by an evaluator that collects Episodes, not fragments")
         self._refresh_actors()
         played = self._sampler.play(self._collect)
-        self._note(played)
+        self.note(played)
         return played.episodes
 
-    def _note(self, happened: Collected | Played) -> None:
+    def perform(self, task: EvaluatorTask, *args: Any) -> Any:
+        """Has ``task`` do what an optimizer wants done here beside sampling, with this evaluator and ``args``."""
+        self._refresh_actors()
+        return task.perform(self, *args)
+
+    def note(self, happened: Collected | Played) -> None:
+        """Has episodes that ended here appear in ``metrics``, and tells hooks of them."""
         self._metrics.episodes += happened.episodes
         self._metrics.lost_steps += happened.lost_steps
         if self._on_episode is not None:
@@ -384,6 +404,34 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         if policy_id not in self._specs:
             raise UserError(f"policy '{policy_id}' was given finished: there is no spec to build it from")
         return self._specs[policy_id]
+
+    def fork(
+        self, specs: Mapping[str, GraphSpec], rng: np.random.Generator | np.random.SeedSequence | int
+    ) -> PolicyEvaluator:
+        """Another evaluator in the same environments, for an optimizer within a task: with the policies that ``specs``
+        make, filters that start from the statistics here, and new episodes. While it is used this one is not."""
+        actors = {policy_id: spec.build().actor() for policy_id, spec in specs.items()}
+        fork = PolicyEvaluator(
+            env=lambda: self.env,
+            policies={policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()},
+            policy_of=self._policy_of,
+            specs=specs,
+            num_envs=self.env.num_slots,
+            collect=self._collect,
+            rng=rng,
+            observation_filter=self._observation_filter,
+            reward_filters=copy.deepcopy(self._reward_filters),
+            check_observations=self._check,
+            devices=self._devices,
+            index=self._index,
+            on_episode=self._on_episode,
+        )
+        fork.set_filters(self.filter_statistics())
+        return fork
+
+    def filter_statistics(self) -> dict[str, dict[str, Any]]:
+        """The statistics that the filters go by, by policy and leaf."""
+        return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in self.filters.items()}
 
     def call(self, policy_id: str, utility: str, *args: Any) -> Any:
         """Calls utility ``u^i`` of a policy by name."""

@@ -24,6 +24,7 @@ from rlcore.acting.q_actor import QActor
 from rlcore.acting.q_config import QConfig, Support
 from rlcore.acting.scaling import remarks_on
 from rlcore.acting.soft import SoftActor, SoftConfig
+from rlcore.acting.stacked import Stackable, StackedActor, stack
 from rlcore.acting.to_env import to_env
 from rlcore.policy_graph import Actor
 
@@ -53,6 +54,8 @@ __all__ = [
     "SoftActor",
     "SoftConfig",
     "SquashedGaussian",
+    "Stackable",
+    "StackedActor",
     "Support",
     "distribution_for",
     "layer_names",
@@ -62,6 +65,7 @@ __all__ = [
     "refuse_all_but_dense",
     "remarks_on",
     "remarks_on_encoders",
+    "stack",
     "to_env",
     "with_batch_axis",
 ]

@@ -17,6 +17,7 @@ from rlcore.acting.masks import mask_for, masked
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.products import distribution_for
+from rlcore.acting.stacked import StackedActor, StackedMLPs
 from rlcore.acting.states import check_state
 from rlcore.acting.weighted import WeightedActor
 from rlcore.batch import ACTION_LOGP, LAST_VALUE, VF_PREDS, SampleBatch
@@ -112,6 +113,12 @@ class ActorCriticActor(WeightedActor):
         """The parameters of the action distribution, before any mask, float32 ``[n, parameters]``."""
         outputs = self._networks(self._flatten(obs), state).outputs
         return self._distribution.params(outputs, self._log_std)
+
+    def stacked(self, members: int) -> StackedActor | None:
+        """So many policies of this kind at once; None where they are recurrent or share a network with the values."""
+        if self._architecture.lstm or self._architecture.shared_value:
+            return None
+        return StackedMLPs(members, self._architecture, self._flatten, self._distribution, self._mask)
 
     def values(self, obs: Columns, state: State = ()) -> NDArray[np.float32]:
         """The values of observations ``[n, ...]``, float32 ``[n]``. ``UserError`` without a value network."""

@@ -67,6 +67,10 @@ class Distribution(ABC):
     def mode(self, params: Array) -> Draw:
         """The deterministic action of each row: the likeliest, of a squashed Gaussian the image of its mean."""
 
+    def likeliest(self, params: Array) -> Columns:
+        """The actions of ``mode`` alone."""
+        return self.mode(params).actions
+
     @abstractmethod
     def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         """Log-probability (density) of ``actions`` drawn with ``extras``, ``[n]``; bit by bit the draw's own."""
@@ -131,6 +135,9 @@ class Categorical(Distribution):
     def mode(self, params: Array) -> Draw:
         actions = params.argmax(axis=1)
         return Draw(actions, self.log_prob(params, actions, {}), {})
+
+    def likeliest(self, params: Array) -> Columns:
+        return params.argmax(axis=1)
 
     def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         shifted = params - np.maximum.reduce(params, axis=1, keepdims=True)
@@ -245,6 +252,9 @@ class DiagonalGaussian(Distribution):
     def mode(self, params: Array) -> Draw:
         flat = params[:, : self.outputs].astype(np.float32)
         return Draw(flat.reshape(len(flat), *self.shape), _normal_log_prob(params, flat), {})
+
+    def likeliest(self, params: Array) -> Columns:
+        return params[:, : self.outputs].astype(np.float32).reshape(len(params), *self.shape)
 
     def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         return _normal_log_prob(params, one_array(actions).reshape(len(params), self.outputs))

@@ -16,6 +16,7 @@ from rlcore.acting.q_config import QConfig
 from rlcore.acting.soft import SoftActor, SoftConfig
 from rlcore.errors import CheckpointError
 from rlcore.model import BatchedModel
+from rlcore.planning.actor import PlanningActor, PlanningConfig
 from rlcore.policy_graph import Actor, Weights
 from rlcore.tree_search.actor import SearchActor
 from rlcore.tree_search.settings import SearchConfig
@@ -28,6 +29,7 @@ _CONFIGURED: Mapping[str, tuple[type[Any], type[Any]]] = {
     "q": (QActor, QConfig),
     "deterministic": (DeterministicActor, DeterministicConfig),
     "soft": (SoftActor, SoftConfig),
+    "planning": (PlanningActor, PlanningConfig),
 }
 
 

@@ -24,13 +24,15 @@ from rlcore.schedule import Schedule, value_at
 @dataclass(frozen=True)
 class Group:
     """The weights ``names``, which follow each other, are moved by ``rule`` at ``learning_rate`` (a schedule of
-    environment steps) in place of its own, at every ``delay``-th update."""
+    environment steps) in place of its own, at every ``delay``-th update. Where a config bounds the norm of gradients,
+    it is the group's own that is bounded, unless it is not ``clipped``."""
 
     name: str
     names: tuple[str, ...]
     rule: UpdateRule
     learning_rate: float | Sequence[Sequence[float]]
     delay: int = 1
+    clipped: bool = True
 
     def due(self, updates: int) -> bool:
         """Whether it moves at the update after so many."""

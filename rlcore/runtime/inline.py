@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from rlcore.errors import ValueLost, WorkerLost
 from rlcore.runtime.base import Handle, Resources, Runtime, RuntimeConfig
 from rlcore.runtime.reduction import average_counted, in_tree
 from rlcore.runtime.snapshot import snapshot
+
+# Handles that have crossed find their way back to themselves by their numbers.
+_handles: WeakValueDictionary[int, InlineHandle] = WeakValueDictionary()
+_numbers = itertools.count()
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +29,15 @@ class InlineRef:
 
 
 class InlineHandle:
-    """A worker that is an object of this process."""
+    """A worker that is an object of this process; can itself be given to workers."""
 
     def __init__(self, worker: Any) -> None:
         self._worker = worker
+        self._number = next(_numbers)
+        _handles[self._number] = self
+
+    def __reduce__(self) -> Any:
+        return _handle, (self._number,)
 
     def __repr__(self) -> str:
         return f"inline {type(self._worker).__name__}"
@@ -50,6 +61,11 @@ class InlineHandle:
         self._worker = None
         if close is not None:
             close()
+
+
+def _handle(number: int) -> InlineHandle:
+    """The handle of that number. ``KeyError`` in another process."""
+    return _handles[number]
 
 
 def _value(ref: InlineRef) -> Any:

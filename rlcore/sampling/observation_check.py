@@ -105,5 +105,5 @@ def _takes_all(space: gymnasium.spaces.Box) -> bool:
     """Whether there is no integer of its type that a Box does not have, as with images."""
     if space.dtype is None or space.dtype.kind not in "iu":
         return False
-    every: np.iinfo[Any] = np.iinfo(space.dtype)  # type: ignore[type-var]
+    every: np.iinfo[Any] = np.iinfo(space.dtype)
     return bool((space.low == every.min).all() and (space.high == every.max).all())

@@ -23,8 +23,8 @@ from rlcore.tree_search.settings import SearchConfig
 class SearchActor(ActorCriticActor):
     """Acts by a search over ``rules`` in which the policy network gives priors and the value network values.
 
-    ``act`` adds the row columns of :mod:`rlcore.tree_search.planner`. Its utility ``network`` gives logits and values of
-    observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
+    ``act`` adds the row columns of :mod:`rlcore.tree_search.planner`. Its utility ``network`` gives logits and values
+    of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
     ``UserError``.
     """
 

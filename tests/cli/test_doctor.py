@@ -55,7 +55,16 @@ def test_missing_kinds_and_clashes(made_up: None) -> None:
         ("env", ("rlcore-gym", "rlcore-batched", "rlcore-multiagent")),
         (
             "algorithm",
-            ("rlcore-sync", "rlcore-replay", "rlcore-apex", "rlcore-async", "rlcore-alphazero", "rlcore-multiagent"),
+            (
+                "rlcore-sync",
+                "rlcore-replay",
+                "rlcore-apex",
+                "rlcore-async",
+                "rlcore-alphazero",
+                "rlcore-es",
+                "rlcore-model",
+                "rlcore-multiagent",
+            ),
         ),
     ):
         assert f"{kind}: none installed: {' or '.join(f'pip install {name}' for name in packages)}" in found

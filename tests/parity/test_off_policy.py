@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -11,10 +10,19 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 from numpy.typing import NDArray
+from support.parity import (
+    AFTER_UPDATES,
+    FRAMEWORKS,
+    TOLERANCES,
+    UPDATES,
+    assert_equal,
+    assert_near,
+    assert_weights_near,
+    graph_of,
+    some,
+)
 
-from rlcore import registry
 from rlcore.batch import WEIGHTS, SampleBatch
-from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress
 from rlcore.returns import as_transitions
@@ -23,11 +31,6 @@ from rlcore.testing.environments import Drawn
 
 for package in ("rlcore_torch", "rlcore_tf"):
     pytest.importorskip(package)
-
-FRAMEWORKS = ("torch", "tf")
-#: How far numbers may be apart, as a part of the largest in their array, and how far weights after :data:`UPDATES`.
-TOLERANCES = {"float64": 1e-9, "float32": 1e-5}
-UPDATES, AFTER_UPDATES = 10, 1e-4
 
 VECTOR = Box(-2.0, 2.0, (5,), np.float32)
 IMAGE = Box(0, 255, (36, 36, 1), np.uint8)
@@ -75,13 +78,6 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
 }
 
 
-def graph_of(name: str, case: str, precision: str) -> Any:
-    _, observation_space, action_space, settings = CASES[case]
-    graph = registry.load("policy_graph", name)
-    config = graph.Config(**{**settings, "model": {**settings["model"], "precision": precision}})
-    return GraphSpec(graph, observation_space, action_space, config, np.random.SeedSequence(0)).build()
-
-
 def sampled(graph: Any, observation_space: gymnasium.Space[Any], action_space: gymnasium.Space[Any]) -> SampleBatch:
     env = partial(Drawn, observation_space, action_space)
     batch = PolicyEvaluator(env=env, graph=graph, num_envs=3, collect=Fragment(9), rng=4).sample()
@@ -93,11 +89,13 @@ def sampled(graph: Any, observation_space: gymnasium.Space[Any], action_space: g
 
 def pair(case: str, precision: str) -> tuple[Any, Any, SampleBatch]:
     """Both graphs with the same weights, moved away from the start, targets otherwise than what they follow."""
-    name, observation_space, action_space, _ = CASES[case]
-    one, other = (graph_of(f"{framework}.{name}", case, precision) for framework in FRAMEWORKS)
+    name, observation_space, action_space, settings = CASES[case]
+    own = {**settings, "model": {**settings["model"], "precision": precision}}
+    one, other = (
+        graph_of(f"{framework}.{name}", observation_space, action_space, own) for framework in FRAMEWORKS
+    )
     start = one.get_weights()
-    for weight, array in other.get_weights().items():
-        assert np.array_equal(array, start[weight]) and array.dtype == start[weight].dtype, weight
+    assert_equal(start, other.get_weights())
     batch = sampled(one, observation_space, action_space)
     rng = np.random.default_rng(5)
     moved = {weight: (w + _step(w) * rng.standard_normal(w.shape)).astype(w.dtype) for weight, w in start.items()}
@@ -112,27 +110,12 @@ def _step(weight: NDArray[Any]) -> float:
     return float(0.4 / np.sqrt(max(4, int(np.prod(weight.shape[:-1])))))
 
 
-def assert_near(one: Mapping[str, Any], other: Mapping[str, Any], tolerance: float) -> None:
-    """To ``tolerance`` of the largest absolute value of each array; of numbers below 1 absolutely."""
-    assert one.keys() == other.keys()
-    for name in one:
-        assert np.shape(one[name]) == np.shape(other[name]), name
-        scale = float(np.max(np.abs(one[name]), initial=0.0)) if np.ndim(one[name]) else max(1.0, abs(one[name]))
-        apart = np.asarray(one[name], np.float64) - np.asarray(other[name], np.float64)
-        furthest = float(np.max(np.abs(apart), initial=0.0))
-        assert furthest <= tolerance * scale, f"{name}: {furthest:.3g} apart, {tolerance * scale:.3g} allowed"
-
-
 def forward(graph: Any, batch: SampleBatch) -> dict[str, NDArray[Any]]:
     """What acting goes by."""
     rng = np.random.default_rng(8)
     out = graph.act(batch.obs, graph.initial_state(len(batch)), explore=False, rng=rng)
     found = {"actions": out.actions, **{f"state.{i}": part for i, part in enumerate(out.state)}}
     return found | ({"q": graph.q_values(batch.obs)} if hasattr(graph, "q_values") else {})
-
-
-def some(units: int, seed: int) -> NDArray[np.int64]:
-    return np.random.default_rng(seed).permutation(units)[: max(1, units // 2)]
 
 
 @pytest.mark.parametrize("precision", ["float64", "float32"])
@@ -156,12 +139,8 @@ def test_they_compute_the_same(case: str, precision: str) -> None:
         assert not theirs.skipped and not ours.skipped
         for graph in (one, other):
             graph.on_progress(Progress(env_steps=i, updates=i + 1))
-    after = other.get_weights()
-    for name, array in one.get_weights().items():
-        assert np.abs(array - after[name]).max(initial=0.0) <= AFTER_UPDATES, name
+    assert_weights_near(one, other, AFTER_UPDATES)
     other.set_state(one.get_state())
     for graph in (one, other):
         graph.learn(batch)
-    after = other.get_weights()
-    for name, array in one.get_weights().items():
-        assert np.abs(array - after[name]).max(initial=0.0) <= tolerance, name
+    assert_weights_near(one, other, tolerance)

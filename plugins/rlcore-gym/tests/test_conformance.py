@@ -6,6 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from rlcore.testing.environments import CountEnv
@@ -80,3 +81,18 @@ class TestSyncDisabled(EnvTests):
 class TestThreads(EnvTests):
     env = "gym:CartPole-v1"
     settings = {"vectorization": "thread", "workers": 2}
+
+
+ATARI: dict[str, Any] = {"atari": {"screen_size": 12, "life_loss_ends": True}, "frame_stack": 3, "time_limit": 9}
+
+
+@pytest.mark.usefixtures("ale")
+class TestAtari(EnvTests):
+    env = "gym:ALE/Breakout-v5"
+    settings = ATARI
+
+
+@pytest.mark.usefixtures("ale")
+class TestNativeAtari(EnvTests):
+    env = "gym:ALE/Breakout-v5"
+    settings: dict[str, Any] = {**ATARI, "vectorization": "native", "workers": 1}

@@ -70,7 +70,8 @@ def test_self_play_comes_to_lose_no_game_of_tic_tac_toe_against_a_perfect_player
     assert (found.wins, found.draws, found.losses) == (0, 100, 0)
 
 
-def test_ppo_and_dqn_learn_against_each_other_in_two_teams() -> None:
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_ppo_and_dqn_learn_against_each_other_in_two_teams(seed: int) -> None:
     dqn = {
         "graph": "torch.dqn",
         "policy": {
@@ -96,7 +97,7 @@ def test_ppo_and_dqn_learn_against_each_other_in_two_teams() -> None:
         "optimizer": {"epochs": 4, "minibatch_size": 512},
         "evaluators": {"envs": 32, "fragment": 16},
         "stop": {"env_steps": 60_000},
-        "seed": 1,
+        "seed": seed,
     }
     seats = {"red_0": 0, "red_1": 0, "blue_0": 1, "blue_1": 1}
     with Trainer(config) as trainer:

@@ -59,6 +59,28 @@ def test_worker_processes_and_ray_change_nothing() -> None:
     assert sha256(tag(evaluators=evaluators, runtime="ray")) == alone
 
 
+def test_one_policy_acts_for_all_where_none_is_named_and_learns_from_all() -> None:
+    with Trainer(config("pettingzoo:mpe2.simple_spread_v3", "mpe2", env_settings={"max_cycles": 6})) as trainer:
+        row = trainer.step()
+        assert list(trainer.weights()) == ["default"] and row["learnt_rows"] == 3 * row["env_steps"] == 3 * 24
+
+
+def test_policies_have_settings_of_their_own_and_untrained_ones_stay_as_they_are() -> None:
+    policies = {
+        "still": {"policy": {"learning_rate": 0.0}},
+        "bold": {"policy": {"learning_rate": 0.01}, "model": {"hidden": [4]}},
+        "fixed": {"trained": False},
+    }
+    of = {"agent_0": "still", "agent_1": "bold", "agent_2": "fixed"}
+    settings = config("pettingzoo:mpe2.simple_spread_v3", "mpe2", policies=policies, policy_of=of)
+    with Trainer(settings) as trainer:
+        first, row, last = trainer.weights(), trainer.step(), trainer.weights()
+    assert row["learnt_rows"] == 2 * row["env_steps"]
+    assert last["bold"]["policy.hidden_0.weight"].shape == (18, 4)
+    changed = {name for name in first if any((first[name][key] != last[name][key]).any() for key in first[name])}
+    assert changed == {"bold"}
+
+
 @pytest.mark.parametrize("algorithm", ["ppo", "ppo_central"])
 def test_recurrent_policies_act_in_turns(algorithm: str) -> None:
     settings = config(NOUGHTS, "pyspiel", algorithm=algorithm, model={"hidden": [8], "lstm": 4})

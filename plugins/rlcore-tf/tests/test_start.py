@@ -56,6 +56,31 @@ with without_chatter():
     ]
 
 
+LEARN = """
+import sys, gymnasium, numpy as np
+from functools import partial
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.testing.environments import Drawn
+from rlcore_tf import PPO
+spaces = gymnasium.spaces.Box(-1, 1, (3,)), gymnasium.spaces.Discrete(2)
+config = PPO.Config(model={"hidden": [8], "precision": sys.argv[1]})
+graph = PPO(*spaces, config, rng=np.random.default_rng(0))
+env = partial(Drawn, *spaces)
+batch = graph.postprocess(PolicyEvaluator(env=env, graph=graph, num_envs=2, rng=0).sample())
+graph.apply_gradients(graph.gradients(batch).gradients)
+graph.learn(batch)
+list(graph.learn_in_turn(batch, [np.arange(8), np.arange(8)]))
+print("done")
+"""
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64", "bfloat16"])
+def test_it_acts_and_learns_in_silence(precision):
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TF_")}
+    done = subprocess.run([sys.executable, "-c", LEARN, precision], capture_output=True, text=True, env=environment)
+    assert (done.stdout, done.stderr) == ("done\n", "")
+
+
 def test_a_process_that_has_started_tensorflow_keeps_its_threads():
     done = run(
         """

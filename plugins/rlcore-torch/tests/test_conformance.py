@@ -186,6 +186,30 @@ class TestSACActor(ActorTests):
     graph = "torch.sac"
 
 
+class TestDynamics(PolicyGraphTests):
+    graph = "torch.dynamics"
+    config = {"members": 2, "planner": {"horizon": 3, "population": 8, "elites": 2, "iterations": 2}}
+
+
+class TestDynamicsWithEverySetting(PolicyGraphTests):
+    graph = "torch.dynamics"
+    config = {
+        "members": 3,
+        "beta": 0.0,
+        "max_grad_norm": 1.0,
+        "learning_rate": [[0, 1e-3], [2000, 1e-4]],
+        "random_steps": 10,
+        "noise": 0.2,
+        "model": {"hidden": [8], "activation": "tanh"},
+        "planner": {"horizon": 2, "population": 6, "elites": 3, "iterations": 1, "noise_correlation": 0.0},
+    }
+
+
+class TestDynamicsActor(ActorTests):
+    graph = "torch.dynamics"
+    config = {"members": 2, "planner": {"horizon": 3, "population": 8, "elites": 2, "iterations": 2}}
+
+
 class TestPPOCentral(PolicyGraphTests):
     graph = "torch.ppo_central"
     config = PPOCentral.conformance["config"]

@@ -113,8 +113,19 @@ def start(devices: Sequence[str], parameters: int) -> list[str]:
     return [_device_name(device) for device in devices]
 
 
-#: As eager calls have it: what a GPU cannot do is done by the CPU.
-_CALL_SETTINGS = tf.compat.v1.ConfigProto(allow_soft_placement=True).SerializeToString()
+@functools.cache
+def _call_settings(dtype: Any) -> bytes:
+    """How graphs that compute in ``dtype`` are optimised and run.
+
+    As in eager calls, what a GPU cannot do is done by the CPU. Operations in float64 are not joined: TensorFlow can do
+    so with none of them, and warns of each that it looks at.
+    """
+    settings = tf.compat.v1.ConfigProto(allow_soft_placement=True)
+    if dtype == tf.float64:
+        rewriting = settings.graph_options.rewrite_options
+        rewriting.remapping = rewriting.OFF
+    found: bytes = settings.SerializeToString()
+    return found
 
 
 class Traced:
@@ -126,8 +137,10 @@ class Traced:
     an update of a small network. Arguments have to be tensors of the signature's dtypes and shapes.
     """
 
-    def __init__(self, function: Callable[..., Any], signature: Sequence[Any]) -> None:
+    def __init__(self, function: Callable[..., Any], signature: Sequence[Any], dtype: Any) -> None:
+        """``dtype`` is what most of it is computed in."""
         signature = tuple(signature)
+        self._settings = _call_settings(dtype)
 
         def of_tensors(*tensors: Any) -> Any:
             return function(*tf.nest.pack_sequence_as(signature, tensors))
@@ -140,7 +153,7 @@ class Traced:
             self._trace()
         inputs = [*tf.nest.flatten(arguments), *self._captured]
         outputs = tf.raw_ops.StatefulPartitionedCall(
-            args=inputs, Tout=self._dtypes, f=self._graph, config_proto=_CALL_SETTINGS
+            args=inputs, Tout=self._dtypes, f=self._graph, config_proto=self._settings
         )
         found = iter(outputs)
         return tf.nest.pack_sequence_as(self._structure, [next(found) if there else None for there in self._there])

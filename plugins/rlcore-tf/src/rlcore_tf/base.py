@@ -90,7 +90,7 @@ class TFGraph(LearningGraph):
 
     def _traced(self, function: Any, signature: Sequence[Any]) -> Traced:
         """Its tracings are counted with the others of this graph."""
-        found = Traced(function, signature)
+        found = Traced(function, signature, self._arithmetic.dtype)
         self._functions.append(found)
         return found
 

@@ -113,10 +113,11 @@ class Updates:
             [drawn[0] for _ in devices],
             {name: column(tuple(spec.shape), spec.dtype) for name, spec in drawn[1].items()},
         ]
-        self._pass = Traced(self._pass_over, inputs)
-        self._single = Traced(self._single_update, inputs)
-        self._gradients = Traced(self._gradients_of, inputs)
-        self._apply = Traced(self._applied, [tf.TensorSpec((parameters.size,), parameters.dtype), numbers])
+        self._pass = Traced(self._pass_over, inputs, parameters.dtype)
+        self._single = Traced(self._single_update, inputs, parameters.dtype)
+        self._gradients = Traced(self._gradients_of, inputs, parameters.dtype)
+        flat = tf.TensorSpec((parameters.size,), parameters.dtype)
+        self._apply = Traced(self._applied, [flat, numbers], parameters.dtype)
         self.functions = [self._pass, self._single, self._gradients, self._apply]
 
     @staticmethod

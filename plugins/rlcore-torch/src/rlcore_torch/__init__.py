@@ -13,12 +13,26 @@ if TYPE_CHECKING:
     from rlcore_torch.central import PPOCentral
     from rlcore_torch.deterministic import DDPG, TD3
     from rlcore_torch.dqn import DQN
+    from rlcore_torch.dynamics import Dynamics
     from rlcore_torch.impala import IMPALA
     from rlcore_torch.pg import PolicyGradient
     from rlcore_torch.ppo import PPO
     from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "AlphaZero", "PolicyGradient"]
+__all__ = [
+    "A3C",
+    "APPO",
+    "DDPG",
+    "DQN",
+    "IMPALA",
+    "PPO",
+    "PPOCentral",
+    "SAC",
+    "TD3",
+    "AlphaZero",
+    "Dynamics",
+    "PolicyGradient",
+]
 
 _MODULES = {
     "A3C": "a3c",
@@ -26,6 +40,7 @@ _MODULES = {
     "AlphaZero": "alphazero",
     "DDPG": "deterministic",
     "DQN": "dqn",
+    "Dynamics": "dynamics",
     "IMPALA": "impala",
     "PPO": "ppo",
     "PPOCentral": "central",

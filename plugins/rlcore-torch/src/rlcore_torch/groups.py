@@ -27,7 +27,8 @@ class GroupedOptimizer:
         """Update number ``updates + 1``."""
         for group, parameters, optimizer in self._parts:
             if group.due(updates):
-                self._clip(parameters)
+                if group.clipped:
+                    self._clip(parameters)
                 optimizer.step(group.rate(env_steps))
 
     def _clip(self, parameters: FlatParameters) -> None:

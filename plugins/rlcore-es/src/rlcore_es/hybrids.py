@@ -1,0 +1,41 @@
+"""The algorithms ppo_es and a3c_es: evolution around PPO and around A3C, of which no line is another for that."""
+
+from __future__ import annotations
+
+from rlcore.algorithm import Algorithm
+
+
+class PPOES(Algorithm):
+    """Members are perturbed policies that learn with PPO before they are judged (Liang et al. 2018, section 5)."""
+
+    policy_graph = "ppo"
+    optimizer = "nested_es"
+    policy = {"learning_rate": 3e-4, "gae_lambda": 0.95}
+    optimizers = {
+        "nested_es": {
+            "inner": {"name": "multi_gpu", "epochs": 4, "minibatch_size": 256},
+            "inner_steps": 2,
+            "members": 8,
+            "noise_std": 0.05,
+        }
+    }
+    evaluators = {"envs": 8, "fragment": 128}
+    settings = {}
+
+
+class A3CES(Algorithm):
+    """The same around asynchronous advantage actor-critic."""
+
+    policy_graph = "a3c"
+    optimizer = "nested_es"
+    policy = {"learning_rate": 1e-3, "gae_lambda": 0.95, "normalize_advantages": True}
+    optimizers = {
+        "nested_es": {
+            "inner": {"name": "async_gradients", "rounds": 8},
+            "inner_steps": 4,
+            "members": 4,
+            "noise_std": 0.05,
+        }
+    }
+    evaluators = {"envs": 8, "fragment": 16}
+    settings = {}

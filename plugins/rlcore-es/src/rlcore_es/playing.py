@@ -1,0 +1,268 @@
+"""Episodes of a population: each slot of a batched environment has one member at a time, and all act at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from rlcore.acting import StackedActor, to_env
+from rlcore.columns import Columns, leaf_spaces, take
+from rlcore.env import StepBatch
+from rlcore.errors import BadValueError
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import ActRows, State
+from rlcore.sampling.filters import NoFilter
+from rlcore.sampling.role import Role
+
+#: Steps after which observations that were kept for the filters are taken in.
+_FLUSH = 64
+
+
+#: ``seat(slots, members)``: from now on the slots act with the weights of these members.
+Seat = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
+
+
+@dataclass
+class Played:
+    """By member, the sums over its episodes: ``returns {policy_id: float64 [members]}`` and ``lengths [members]``.
+
+    ``env_steps`` counts the steps of all slots, also of those for which no member was left; ``lost_steps`` those of
+    episodes that had to begin anew.
+    """
+
+    returns: dict[str, NDArray[np.float64]]
+    lengths: NDArray[np.int64]
+    env_steps: int = 0
+    lost_steps: int = 0
+
+
+@dataclass
+class Acting:
+    """How one policy acts for the members: their weights, and the noise on its continuous actions."""
+
+    role: Role
+    members: StackedActor
+    noise_std: float
+    rng: np.random.Generator
+    #: The recurrent state by agent, of all slots.
+    states: dict[Any, State] = field(default_factory=dict)
+    _seen: list[tuple[Columns, NDArray[Any], NDArray[Any]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        spaces = leaf_spaces(self.role.action_space)
+        self._noisy = {
+            leaf for leaf, space in spaces.items() if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
+        }
+        self._keeps = not all(isinstance(one, NoFilter) for one in self.role.filters.values())
+        self._recurrent = bool(self.members.initial_state(1))
+
+    def act(self, step: StepBatch, slots: int, rows: NDArray[np.int64] | None, everyone: bool) -> Columns:
+        """The environment's actions for ``rows`` of ``step``, all where None. ``everyone``: row ``i`` is slot ``i``."""
+        obs, columns = step.obs, (step.slot, step.agent_id, step.env_step, step.first)
+        if rows is not None:
+            obs, columns = take(obs, rows), tuple(column[rows] for column in columns)
+        own = ActRows(*columns)
+        state = self._state(own, slots) if self._recurrent else ()
+        member = None if everyone and rows is None else np.asarray(own.slot, np.int64)
+        actions, after = self.members.act(self.role.normalise(obs), state, member, own)
+        if self._recurrent:
+            self._keep_state(own, after)
+        return to_env(self._with_noise(actions), self.role.action_space)
+
+    def _with_noise(self, actions: Columns) -> Columns:
+        if not self.noise_std or not self._noisy:
+            return actions
+        if not isinstance(actions, dict):
+            return self._moved(actions)
+        return {leaf: self._moved(own) if leaf in self._noisy else own for leaf, own in actions.items()}
+
+    def _moved(self, actions: NDArray[Any]) -> NDArray[np.float32]:
+        noise = self.rng.standard_normal(actions.shape, np.float32)
+        return np.asarray(actions + np.float32(self.noise_std) * noise, np.float32)
+
+    def _state(self, rows: ActRows, slots: int) -> State:
+        fresh = self.members.initial_state(1)
+        parts: list[list[NDArray[Any]]] = []
+        for slot, agent, first in zip(rows.slot, rows.agent_id.tolist(), rows.first, strict=True):
+            if agent not in self.states:
+                self.states[agent] = tuple(np.repeat(part, slots, axis=0) for part in fresh)
+            parts.append([new[0] if first else own[slot] for new, own in zip(fresh, self.states[agent], strict=True)])
+        return tuple(np.stack(own) for own in zip(*parts, strict=True))
+
+    def _keep_state(self, rows: ActRows, after: State) -> None:
+        for i, (slot, agent) in enumerate(zip(rows.slot, rows.agent_id.tolist(), strict=True)):
+            for own, new in zip(self.states[agent], after, strict=True):
+                own[slot] = new[i]
+
+    def see(self, step: StepBatch, rows: NDArray[np.int64]) -> None:
+        """Keeps observations that are acted on for the filter."""
+        if self._keeps and len(rows):
+            self._seen.append((take(step.obs, rows), step.slot[rows], step.env_step[rows]))
+            if len(self._seen) >= _FLUSH:
+                self.flush()
+
+    def flush(self) -> None:
+        """The filters take in what was kept."""
+        if not self._seen:
+            return
+        columns, slots, steps = zip(*self._seen, strict=True)
+        self._seen.clear()
+        first = columns[0]
+        obs: Columns = (
+            {leaf: np.concatenate([one[leaf] for one in columns]) for leaf in first}
+            if isinstance(first, dict)
+            else np.concatenate(columns)
+        )
+        if self.role.check is not None:
+            self.role.check(obs, np.concatenate(slots), np.concatenate(steps))
+        self.role.observe(obs)
+
+
+class Play:
+    """One run through an environment: so many members, in their order, take a slot that is free, for ``episodes``."""
+
+    def __init__(
+        self, evaluator: PolicyEvaluator, acting: Mapping[str, Acting], seat: Seat, members: int, episodes: int
+    ) -> None:
+        self._env = evaluator.env
+        self._policy_of = evaluator.policy_of
+        self._acting = acting
+        self._lone = next(iter(acting.values())) if len(acting) == 1 else None
+        slots = self._env.num_slots
+        self._seat, self._members, self._episodes = seat, members, episodes
+        #: How many members have had a slot; by slot, whose it is, how many episodes are left, and whether any is.
+        self._seated = 0
+        self._member = np.zeros(slots, np.int64)
+        self._left = np.zeros(slots, np.int64)
+        self._open = np.zeros(slots, np.bool_)
+        self._fill(np.arange(slots))
+        self._sent = np.zeros(slots, np.bool_)
+        self._running = {policy_id: np.zeros(slots) for policy_id in acting}
+        self._length = np.zeros(slots, np.int64)
+        self._played = Played({policy_id: np.zeros(members) for policy_id in acting}, np.zeros(members, np.int64))
+        self._policies: dict[Any, str] = {}
+        self._one_each = self._env.lockstep
+
+    def _fill(self, free: NDArray[np.int64]) -> None:
+        """The next members take free slots; what is left over stays as it is and counts no more."""
+        members = np.arange(self._seated, min(self._seated + len(free), self._members))
+        taken = free[: len(members)]
+        self._seated += len(members)
+        self._member[taken], self._left[taken] = members, self._episodes
+        self._open[free] = False
+        self._open[taken] = True
+        if len(taken):
+            self._seat(taken, members)
+
+    def run(self, seed: int) -> Played:
+        """From a reset with ``seed`` until every member has its episodes."""
+        self._env.reset(seed)
+        while self._open.any():
+            steps = self._env.poll(None)
+            self._take_in(steps)
+            if self._open.any():
+                for group, step in steps.items():
+                    self._answer(group, step)
+        for one in self._acting.values():
+            one.flush()
+        for returns in self._played.returns.values():
+            if not np.isfinite(returns).all():
+                wrong = returns[~np.isfinite(returns)][0]
+                raise BadValueError(f"environment '{self._env.name}': the return of an episode is not finite: {wrong}")
+        return self._played
+
+    # -- what has come
+
+    def _take_in(self, steps: Mapping[str, StepBatch]) -> None:
+        if self._one_each and self._lone is not None:
+            # All slots in order: no index is needed.
+            (step,) = steps.values()
+            (running,) = self._running.values()
+            running += step.reward
+            self._advance(np.flatnonzero(self._sent), step)
+            return
+        seen = np.zeros(len(self._sent), np.bool_)
+        for step in steps.values():
+            seen[step.slot] = True
+            for policy_id, rows in self._by_policy(step, np.arange(len(step.slot))).items():
+                np.add.at(self._running[policy_id], step.slot[rows], step.reward[rows])
+        moved = np.flatnonzero(self._sent & seen)
+        for number, step in enumerate(steps.values()):
+            self._advance(moved if number == 0 else moved[:0], step)
+
+    def _advance(self, moved: NDArray[np.int64], step: StepBatch) -> None:
+        """Counts a step of the slots ``moved``; closes episodes that are over, forgets those that were lost."""
+        self._length[moved] += 1
+        self._played.env_steps += len(moved)
+        if np.count_nonzero(step.episode_over):
+            self._close(np.unique(step.slot[step.episode_over]))
+        if np.count_nonzero(step.first):
+            begun = step.slot[step.first & ~step.episode_over]
+            lost = begun[self._sent[begun] & (self._length[begun] > 0)]
+            if len(lost):
+                self._played.lost_steps += int(self._length[lost].sum())
+                self._forget(lost)
+        self._sent[moved] = False
+
+    def _close(self, over: NDArray[np.int64]) -> None:
+        kept = over[self._open[over]]
+        members = self._member[kept]
+        for policy_id, running in self._running.items():
+            self._played.returns[policy_id][members] += running[kept]
+        self._played.lengths[members] += self._length[kept]
+        self._left[kept] -= 1
+        self._forget(over)
+        done = kept[self._left[kept] == 0]
+        if len(done):
+            self._fill(done)
+
+    def _forget(self, slots: NDArray[np.int64]) -> None:
+        for running in self._running.values():
+            running[slots] = 0.0
+        self._length[slots] = 0
+
+    # -- what is done
+
+    def _answer(self, group: str, step: StepBatch) -> None:
+        everyone = self._one_each and bool(step.needs_action.all())
+        rows = np.flatnonzero(step.needs_action)
+        if not len(rows):
+            return
+        slots = len(self._sent)
+        if self._lone is not None:
+            self._lone.see(step, rows[self._open[step.slot[rows]]])
+            actions = self._lone.act(step, slots, None if everyone else rows, everyone)
+            self._env.send({group: (step.slot if everyone else step.slot[rows], actions)})
+        else:
+            self._answer_by_policy(group, step, rows, slots)
+        self._sent[step.slot[rows]] = True
+
+    def _answer_by_policy(self, group: str, step: StepBatch, rows: NDArray[np.int64], slots: int) -> None:
+        parts = self._by_policy(step, rows)
+        found = []
+        for policy_id, own in parts.items():
+            acting = self._acting[policy_id]
+            acting.see(step, own[self._open[step.slot[own]]])
+            found.append(acting.act(step, slots, own, everyone=False))
+        order = np.concatenate(list(parts.values()))
+        first = found[0]
+        actions: Columns = (
+            {leaf: np.concatenate([one[leaf] for one in found]) for leaf in first}  # type: ignore[call-overload]
+            if isinstance(first, dict)
+            else np.concatenate(found)  # type: ignore[arg-type]
+        )
+        self._env.send({group: (step.slot[order], actions)})
+
+    def _by_policy(self, step: StepBatch, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+        """Which of the rows belong to each policy."""
+        agents = step.agent_id[rows]
+        found: dict[str, list[NDArray[np.int64]]] = {}
+        for agent in np.unique(agents).tolist():
+            policy_id = self._policies.setdefault(agent, self._policy_of(agent))
+            found.setdefault(policy_id, []).append(rows[agents == agent])
+        return {policy_id: np.concatenate(own) for policy_id, own in found.items()}

@@ -1,0 +1,73 @@
+"""Evolution around another optimizer: shares of the better members, equal runs, and settings that are refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlcore.errors import ConfigError, UnknownPluginError
+from rlcore.trainer import Trainer
+from rlcore_es.nested import parents_shares
+
+pytest.importorskip("rlcore_sync")
+
+BASE: dict[str, Any] = {
+    "algorithm": "es",
+    "framework": "numpy",
+    "env": "rlcore.testing:Contexts",
+    "seed": 3,
+}
+NESTED = {"name": "nested_es", "members": 3, "inner": {"name": "multi_gpu", "epochs": 2}, "noise_std": 0.1}
+
+
+def trained(count: int = 0, runtime: Any = "inline", steps: int = 2, **settings: Any) -> dict[str, Any]:
+    optimizer = {**NESTED, **settings.pop("optimizer", {})}
+    evaluators = {"count": count, "envs": 2, "fragment": 16}
+    config = {**BASE, **settings, "optimizer": optimizer, "evaluators": evaluators, "runtime": runtime}
+    with Trainer(config) as trainer:
+        for _ in range(steps):
+            row = trainer.step()
+        filters = trainer.evaluators.filter_statistics()["default"][""]
+        return {"weights": trainer.weights_sha256(), "seen": filters.get("count"), **row}
+
+
+def test_shares_by_hand() -> None:
+    assert parents_shares(np.array([1.0, 2.0, 3.0, 4.0]), 0.5).tolist() == [0.0, 0.0, 1 / 3, 2 / 3]
+    # Two share the places that have shares 0 and 1 of 3.
+    assert parents_shares(np.array([5.0, 5.0, 1.0, 9.0]), 0.5) == pytest.approx([1 / 6, 1 / 6, 0.0, 2 / 3])
+    assert parents_shares(np.full(4, -200.0), 0.25).tolist() == [0.25] * 4
+    assert parents_shares(np.array([-np.inf, 2.0, 3.0]), 0.1).tolist() == [0.0, 0.0, 1.0]
+
+
+@pytest.mark.parametrize("part", [0.01, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("count", [2, 3, 8, 31])
+def test_shares_add_up_to_one_and_rise(count: int, part: float) -> None:
+    shares = parents_shares(np.random.default_rng(count).permutation(count).astype(float), part)
+    assert shares.sum() == pytest.approx(1.0) and shares.min() >= 0.0
+    assert 1 <= np.count_nonzero(shares) <= max(1, int(count * part))
+
+
+def test_the_same_whoever_has_the_members_learn() -> None:
+    expected = trained(filter="mean_std")
+    assert expected["env_steps"] == 2 * 3 * 32 and expected["seen"] == 2 * 3 * 32
+    for count, runtime in ((1, "inline"), (4, "inline"), (2, "sim")):
+        found = trained(count, runtime, filter="mean_std")
+        for key in ("weights", "seen", "env_steps", "episode_return_mean", "return_max"):
+            assert found[key] == expected[key]
+
+
+def test_one_member_without_noise_is_the_inner_optimizer() -> None:
+    """Two that are the same and learn alike come to what the inner optimizer alone comes to."""
+    one = trained(optimizer={"members": 2, "noise_std": 0.0, "parents": 1.0}, steps=1)
+    assert one["updates"] == 1 and one["return_mean"] == pytest.approx(one["episode_return_mean"])
+
+
+def test_settings_of_the_inner_optimizer_are_checked() -> None:
+    with pytest.raises(ConfigError, match=r"^optimizer\.inner\.epoch: unknown key, did you mean 'epochs'\?"):
+        trained(optimizer={"inner": {"name": "multi_gpu", "epoch": 2}})
+    with pytest.raises(UnknownPluginError, match="multigpu"):
+        trained(optimizer={"inner": {"name": "multigpu"}})
+    with pytest.raises(ConfigError, match=r"optimizer\.members"):
+        trained(optimizer={"members": 1})

@@ -1,0 +1,176 @@
+"""How dynamics models are trained beside a policy: in the driver, or in parallel by a worker of their own."""
+
+from __future__ import annotations
+
+import functools
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rlcore.batch import SampleBatch
+from rlcore.crew import LOST
+from rlcore.evaluator_set import EvaluatorSet
+from rlcore.graph_spec import GraphSpec
+from rlcore.in_flight import InFlight
+from rlcore.learner import Learner
+from rlcore.policy_graph import Weights
+from rlcore.policy_optimizer import MeanStats
+from rlcore.runtime.base import Handle, Ref, Resources, Runtime
+from rlcore.stepping import wait_for_any
+
+#: Minibatches by policy, one behind the other, and how many they are.
+Work = Mapping[str, tuple[SampleBatch, int]]
+
+
+class DynamicsReport(NamedTuple):
+    """What one piece of work came to: the new weights by policy, rows learnt from, updates, and their statistics."""
+
+    weights: dict[str, Weights]
+    rows: dict[str, int]
+    updates: int
+    skipped: int
+    stats: MeanStats
+
+
+class DynamicsLearner:
+    """Holds the graphs of the dynamics and learns; in the driver, or as a worker."""
+
+    def __init__(self, specs: Mapping[str, GraphSpec], devices: Sequence[str]) -> None:
+        self.learner = Learner(specs, devices)
+
+    def learn(self, env_steps: int, work: Work) -> tuple[DynamicsReport, dict[str, Any]]:
+        """From all minibatches of ``work``, when ``env_steps`` more have been sampled. The report, and the state after
+        it, for one that takes this one's place. ``NonFiniteError`` after too many skipped updates in a row."""
+        self.learner.advance(env_steps)
+        stats, rows, updates = MeanStats(), {}, 0
+        skipped = self.learner.skipped_updates
+        for policy_id, (batch, minibatches) in work.items():
+            rows[policy_id] = 0
+            for output in self.learner.learn_minibatches(policy_id, batch, minibatches):
+                stats.add(policy_id, output.stats, output.rows or 0)
+                rows[policy_id] += output.rows or 0
+                updates += 1
+        skipped = self.learner.skipped_updates - skipped
+        return DynamicsReport(self.learner.acting_weights(), rows, updates - skipped, skipped, stats), self.get_state()
+
+    def get_weights(self) -> dict[str, Weights]:
+        """What acting in the dynamics reads, by policy."""
+        return self.learner.acting_weights()
+
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on exactly."""
+        return self.learner.get_state()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree."""
+        self.learner.set_state(state)
+
+
+class DynamicsTraining(ABC):
+    """The driver's side. Each round: ``ready`` what came of the rounds before, ``learn`` from this one's."""
+
+    @abstractmethod
+    def learn(self, env_steps: int, work: Work) -> None:
+        """Has the dynamics learn, when ``env_steps`` more have been sampled."""
+
+    @abstractmethod
+    def ready(self) -> list[DynamicsReport]:
+        """The reports that are there before the policy learns, each once."""
+
+    @abstractmethod
+    def get_state(self) -> dict[str, Any]:
+        """A tree from which ``set_state`` goes on exactly."""
+
+    @abstractmethod
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree."""
+
+
+class TrainingHere(DynamicsTraining):
+    """In the driver: a round's samples are in what its policy learns from."""
+
+    def __init__(self, specs: Mapping[str, GraphSpec], devices: Sequence[str]) -> None:
+        self._learner = DynamicsLearner(specs, devices)
+        self._reports: list[DynamicsReport] = []
+
+    def learn(self, env_steps: int, work: Work) -> None:
+        self._reports.append(self._learner.learn(env_steps, work)[0])
+
+    def ready(self) -> list[DynamicsReport]:
+        reports, self._reports = self._reports, []
+        return reports
+
+    def get_state(self) -> dict[str, Any]:
+        return {"learner": self._learner.get_state()}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._learner.set_state(state["learner"])
+
+
+class TrainingInParallel(DynamicsTraining):
+    """By a worker, which has one piece of work at a time: it is done while the policy learns and the next samples are
+    collected, and its report is waited for only then. What comes of it does not depend on who is faster.
+
+    A worker that is lost is replaced by one that goes on from the state before the work it was lost over, and does that
+    work again.
+    """
+
+    def __init__(
+        self, specs: Mapping[str, GraphSpec], devices: Sequence[str], runtime: Runtime, evaluators: EvaluatorSet
+    ) -> None:
+        gpus = sum(device.startswith("cuda") for device in devices)
+        build = functools.partial(DynamicsLearner, specs, devices)
+        self._runtime = runtime
+        #: The worker's state before the work under way.
+        self._before: Ref | None = None
+        self._crew = evaluators.others("dynamics learner", [build], Resources(gpus=gpus), self._bring_up)
+        self._calls: InFlight[tuple[int, Ref]] = InFlight(runtime, self._crew, 1)
+        self._reports: list[DynamicsReport] = []
+
+    def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
+        return [] if self._before is None else [handle.submit("set_state", self._before)]
+
+    def learn(self, env_steps: int, work: Work) -> None:
+        self._wait()
+        self._submit(env_steps, self._runtime.put(work))
+
+    def _submit(self, env_steps: int, work: Ref) -> None:
+        while not self._calls.room(0):
+            # There is no room for another worker in the place of one that was lost.
+            wait_for_any([self._calls], self._runtime)
+            list(self._calls.arrived())
+        self._calls.submit(0, (env_steps, work), "learn", env_steps, work, returns=2)
+
+    def ready(self) -> list[DynamicsReport]:
+        reports, self._reports = self._reports, []
+        return reports
+
+    def _wait(self) -> None:
+        """Until the work under way is done."""
+        while self._calls.count():
+            wait_for_any([self._calls], self._runtime)
+            for done in list(self._calls.arrived()):
+                if done.value is LOST:
+                    self._submit(*done.note)
+                else:
+                    self._reports.append(done.value)
+                    self._before = done.others[0]
+
+    def get_state(self) -> dict[str, Any]:
+        """What is under way is waited for, and its report is in it."""
+        self._wait()
+        reports = [
+            {"weights": one.weights, "rows": one.rows, "updates": one.updates, "skipped": one.skipped,
+             "stats": {"sums": one.stats.sums, "weights": one.stats.weights}}
+            for one in self._reports
+        ]
+        return {"learner": self._crew.ask("get_state")[0], "reports": reports}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        self._calls.forget()
+        self._before = self._runtime.put(state["learner"])
+        self._crew.ask("set_state", self._before)
+        self._reports = [
+            DynamicsReport(one["weights"], one["rows"], one["updates"], one["skipped"], MeanStats(**one["stats"]))
+            for one in state["reports"]
+        ]

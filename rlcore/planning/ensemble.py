@@ -1,0 +1,163 @@
+"""EnsembleModel: an ensemble of learnt dynamics models as a model to plan with, in numpy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.acting.networks import ACTIVATIONS
+from rlcore.columns import Columns
+from rlcore.errors import UserError
+from rlcore.model import BatchedModel
+from rlcore.planning import architecture as names
+from rlcore.planning.architecture import ActionInputs, EnsembleArchitecture, Float32
+from rlcore.policy_graph import Weights
+
+#: Rows of each member that go through the layers at once: what lies between two layers stays in the cache.
+ROWS_AT_ONCE = 256
+
+OBS, MEMBER, ENDED = "obs", "member", "ended"
+
+
+class EnsembleModel(BatchedModel):
+    """What the members of an ensemble (Chua et al. 2018) say of states, actions and rewards.
+
+    A state is ``{obs: float32 [n, size], member: int64 [n], ended: bool [n]}``: each is followed by one member from
+    beginning to end. Observations are kept within the bounds of their space. With ``sampled`` successors and rewards
+    are drawn from the Gaussians that the member predicts, else they are their means.
+
+    The members are stacked, and computed as one product of ``[members, n / members, inputs]`` a layer; running means
+    and deviations of inputs and targets are multiplied into the first and last layers.
+    """
+
+    players = 1
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        inputs: ActionInputs,
+        architecture: EnsembleArchitecture,
+        weights: Weights,
+        *,
+        sampled: bool = False,
+    ) -> None:
+        assert isinstance(observation_space, gymnasium.spaces.Box)
+        self.members = architecture.members
+        self._architecture, self._inputs, self._sampled = architecture, inputs, sampled
+        self._shape = observation_space.shape
+        self._low = observation_space.low.reshape(-1).astype(np.float32)
+        self._high = observation_space.high.reshape(-1).astype(np.float32)
+        self._bounded = bool((np.isfinite(self._low) | np.isfinite(self._high)).any())
+        self._forward = StackedLayers(architecture, weights, log_variances=sampled)
+        self._bounds = (weights[names.LOWEST].copy(), weights[names.HIGHEST].copy())
+        self._deviation = names.deviation(weights[names.TARGET_VARIANCE], names.LEAST_TARGET_DEVIATION)
+
+    def initial(self, n: int, rng: np.random.Generator) -> Columns:
+        """``UserError``: what is learnt is what follows, not how episodes begin."""
+        raise UserError("a learnt model does not know how episodes begin: take states from observations (from_obs)")
+
+    def from_obs(self, obs: Columns) -> Columns:
+        """The rows in order, the first with the first member, the last with the last, as many with each as it goes."""
+        assert not isinstance(obs, dict)
+        n = len(obs)
+        flat = np.asarray(obs, np.float32).reshape(n, self._architecture.observed)
+        return {OBS: flat, MEMBER: np.arange(n) * self.members // max(n, 1), ENDED: np.zeros(n, np.bool_)}
+
+    def legal(self, states: Columns) -> NDArray[np.bool_] | None:
+        count = self._inputs.count
+        return np.ones((len(_leaf(states, OBS)), count), np.bool_) if count else None
+
+    def chance(self, states: Columns) -> NDArray[np.float64] | None:
+        return None
+
+    def step(
+        self, states: Columns, actions: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Columns, NDArray[np.float32]]:
+        """Actions ``[n, ...]`` as a policy gives them; rewards ``[n, 1]``."""
+        obs, member = _leaf(states, OBS), _leaf(states, MEMBER)
+        found = self._by_member(np.concatenate([obs, self._inputs(actions)], axis=1), member)
+        predicted = self._architecture.predicted
+        change = found[:, :predicted]
+        if self._sampled:
+            log_variance = names.bounded(found[:, predicted : 2 * predicted], *self._bounds)
+            noise = rng.standard_normal(change.shape, np.float32)
+            change = change + self._deviation * np.exp(np.float32(0.5) * log_variance) * noise
+        after = obs + change[:, :-1]
+        if self._bounded:
+            np.clip(after, self._low, self._high, out=after)
+        ended = _leaf(states, ENDED) | (found[:, -1] > 0.0)
+        return {OBS: after, MEMBER: member, ENDED: ended}, np.ascontiguousarray(change[:, -1:])
+
+    def _by_member(self, x: Float32, member: NDArray[np.int64]) -> Float32:
+        """What each row's member gives for it, ``[n, outputs]`` of ``x [n, inputs]``."""
+        n, members = x.shape[0], self.members
+        if n % members == 0 and np.array_equal(member, np.arange(n) * members // max(n, 1)):
+            return self._forward(x.reshape(members, n // members, -1)).reshape(n, -1)
+        order, counts = np.argsort(member, kind="stable"), np.bincount(member, minlength=members)
+        place = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+        blocks = np.zeros((members, counts.max(initial=0), x.shape[1]), np.float32)
+        blocks[member[order], place] = x[order]
+        given = self._forward(blocks)
+        found = np.empty((n, given.shape[2]), np.float32)
+        found[order] = given[member[order], place]
+        return found
+
+    def to_play(self, states: Columns) -> NDArray[np.int64]:
+        return np.zeros(len(_leaf(states, OBS)), np.int64)
+
+    def observe(self, states: Columns) -> Columns:
+        obs = _leaf(states, OBS)
+        return obs.reshape(len(obs), *self._shape)
+
+    def terminal(self, states: Columns) -> NDArray[np.bool_]:
+        return np.asarray(_leaf(states, ENDED))
+
+
+class StackedLayers:
+    """The layers of all members: ``[members, n, inputs]`` to ``[members, n, outputs]``, which are changes and rewards
+    in their own units, log variances in those of scaled targets (left out without ``log_variances``), and the logit of
+    the end."""
+
+    def __init__(self, architecture: EnsembleArchitecture, weights: Weights, *, log_variances: bool) -> None:
+        layers = [
+            [np.stack([weights[name] for name in architecture.names(layer, kind)]) for kind in ("weight", "bias")]
+            for layer in architecture.layers
+        ]
+        self._activation = ACTIVATIONS[architecture.activation]
+        spread = names.deviation(weights[names.INPUT_VARIANCE], names.LEAST_INPUT_DEVIATION)
+        weight, bias = layers[0]
+        layers[0] = [weight / spread[:, None], bias - (weights[names.INPUT_MEAN] / spread) @ weight]
+        predicted = architecture.predicted
+        weight, bias = layers[-1][0].copy(), layers[-1][1].copy()
+        scale = names.deviation(weights[names.TARGET_VARIANCE], names.LEAST_TARGET_DEVIATION)
+        weight[..., :predicted] *= scale
+        bias[..., :predicted] = bias[..., :predicted] * scale + weights[names.TARGET_MEAN]
+        if not log_variances:
+            kept = np.r_[:predicted, 2 * predicted]
+            weight, bias = weight[..., kept], bias[..., kept]
+        layers[-1] = [weight, bias]
+        self._layers = [(np.ascontiguousarray(one), other[:, None]) for one, other in layers]
+
+    def __call__(self, x: Float32) -> Float32:
+        if x.shape[1] <= ROWS_AT_ONCE:
+            return self._part(x)
+        parts = [self._part(x[:, at : at + ROWS_AT_ONCE]) for at in range(0, x.shape[1], ROWS_AT_ONCE)]
+        return np.concatenate(parts, axis=1)
+
+    def _part(self, x: Float32) -> Float32:
+        for weight, bias in self._layers[:-1]:
+            x = x @ weight
+            x += bias
+            self._activation(x, out=x)
+        weight, bias = self._layers[-1]
+        x = x @ weight
+        x += bias
+        return x
+
+
+def _leaf(states: Columns, name: str) -> NDArray[Any]:
+    assert isinstance(states, dict)
+    return states[name]
