@@ -121,6 +121,16 @@ def take(value: Columns, index: Any) -> Columns:
     return np.asarray(value[index])
 
 
+def put(into: Columns, index: Any, values: Columns) -> None:
+    """Writes ``values`` into the rows at ``index`` (anything numpy indexes with) of every leaf."""
+    if isinstance(into, dict):
+        assert isinstance(values, dict)
+        for leaf, array in into.items():
+            array[index] = values[leaf]
+    else:
+        into[index] = values
+
+
 def empty_columns(space: gymnasium.Space[Any], shape: tuple[int, ...]) -> Columns:
     """Uninitialised arrays of leading shape ``shape`` for the leaves of ``space``, in their own dtypes."""
     leaves = {

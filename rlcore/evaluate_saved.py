@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from rlcore.checkpoint import load_tree
@@ -10,12 +13,15 @@ from rlcore.envs import EnvSource
 from rlcore.errors import CheckpointError
 from rlcore.evaluation import Evaluation, EvaluationResult
 from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import Actor, PolicyGraph
 from rlcore.policy_mapping import load_policy_of
 from rlcore.replay_memory import REPLAY
 from rlcore.results import checkpoint_folder
 from rlcore.sampling.collect import Episodes
 from rlcore.sampling.filters import FILTERS
-from rlcore.saved_policies import policies_in
+from rlcore.saved_policies import SavedPolicy, policies_in
+from rlcore.tree_search.mistakes import mistakes_of
+from rlcore.tree_search.settings import SearchConfig
 from rlcore.trust import check_objects, check_trust, env_names
 from rlcore.video import FilmSource
 
@@ -34,6 +40,9 @@ def evaluate_saved(
     that they were trained in where they can; ``framework`` asks for graphs of that one. ``video`` is a folder for a
     video of each episode. The same call plays the same episodes, those that the run itself would play in its next
     evaluation.
+
+    Of a policy that plans, in a game that is solved, the result's figures have ``mistakes`` and ``network_mistakes``
+    (:class:`rlcore.tree_search.mistakes.Mistakes`).
 
     Raises ``CheckpointError`` where the checkpoint cannot be read, or names code to import and is not trusted, and
     ``PluginError`` where the environment or a graph that is needed is not installed.
@@ -62,7 +71,7 @@ def evaluate_saved(
 
     evaluation = Evaluation(player, config.seed)
     try:
-        return evaluation.run(
+        result = evaluation.run(
             number,
             episodes if episodes is not None else config.evaluation.episodes,
             {name: one.weights for name, one in saved.items()},
@@ -72,6 +81,24 @@ def evaluate_saved(
         )
     finally:
         evaluation.close()
+    return replace(result, figures=_figures(built, saved, trust))
+
+
+def _figures(
+    built: Mapping[str, Actor | PolicyGraph], saved: Mapping[str, SavedPolicy], trust: bool
+) -> dict[str, float]:
+    """How often a policy that plans makes mistakes, where its game is solved; by policy, where there are several."""
+    figures: dict[str, float] = {}
+    for name, policy in built.items():
+        run = saved[name].run
+        search = getattr(policy, "search", None)
+        if run is None or not isinstance(search, SearchConfig) or (rules := run.rules(trust)) is None:
+            continue
+        mistakes = mistakes_of(rules, functools.partial(policy.call, "network"), search)
+        if mistakes is not None:
+            prefix = f"{name}." if len(built) > 1 else ""
+            figures |= {f"{prefix}{key}": value for key, value in asdict(mistakes).items()}
+    return figures
 
 
 def _run_of(folder: Path, tree: object, manifest: object) -> tuple[RunConfig, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ class EvaluationResult:
     episode_return_std: float
     episodes: int
     weights_version: int
+    #: What else was found out about the policy, by name.
+    figures: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, episodes: Iterable[Episode], weights_version: int) -> EvaluationResult:
@@ -39,7 +41,9 @@ class EvaluationResult:
 
     def to_tree(self) -> dict[str, Any]:
         """By name, as the command line prints it."""
-        return asdict(self)
+        tree = asdict(self)
+        figures: dict[str, float] = tree.pop("figures")
+        return {**tree, **figures}
 
 
 #: Makes the evaluator that plays: of so many environments, these episodes, filmed into the folder where there is one.

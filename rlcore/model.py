@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns
+from rlcore.columns import Columns, length, take
+
+
+class Symmetry(NamedTuple):
+    """Turns a position into one that is as good: ``obs`` its observations ``[n, ...]``, and action ``a`` becomes
+    ``actions[a]``, int64 ``[actions]``. Picklable."""
+
+    obs: Callable[[Columns], Columns]
+    actions: NDArray[np.int64]
+
+
+class Solved(NamedTuple):
+    """Positions ``[n]`` of which the right moves are known: ``best`` bool ``[n, actions]``, those that lose nothing."""
+
+    states: Columns
+    best: NDArray[np.bool_]
 
 
 class BatchedModel(ABC):
@@ -20,6 +36,9 @@ class BatchedModel(ABC):
 
     #: How many players there are; 1 for a control problem.
     players: int = 1
+    #: What the winner gets, once and at the end of a game in which that is the most that there is to get; None where
+    #: that is not known. A search may then stop at a won position.
+    best_return: ClassVar[float | None] = None
 
     @abstractmethod
     def initial(self, n: int, rng: np.random.Generator) -> Columns:
@@ -54,3 +73,45 @@ class BatchedModel(ABC):
     @abstractmethod
     def terminal(self, states: Columns) -> NDArray[np.bool_]:
         """bool ``[n]``."""
+
+    # -- what a model may know beyond that
+
+    def symmetries(self) -> Sequence[Symmetry]:
+        """What leaves the game as it is, beside leaving every position as it is."""
+        return ()
+
+    def solved(self) -> Solved | None:
+        """Positions to judge players by, where the game is solved, in a fixed order."""
+        return None
+
+    def text(self, states: Columns) -> str:
+        """The first of the positions, drawn for a terminal: lines."""
+        return str(take(states, 0))
+
+    def playouts(self, states: Columns, rng: np.random.Generator) -> NDArray[np.float32]:
+        """What all players get, float32 ``[n, players]``, where all moves from ``states [n]`` on are drawn evenly from
+        the legal ones."""
+        returns = np.zeros((length(states), self.players), np.float32)
+        rows = np.flatnonzero(~self.terminal(states))
+        states = take(states, rows)
+        while len(rows):
+            states, rewards = self.step(states, self.draw_moves(states, rng), rng)
+            returns[rows] += rewards
+            going_on = ~self.terminal(states)
+            rows, states = rows[going_on], take(states, going_on)
+        return returns
+
+    def draw_moves(self, states: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
+        """A legal move of each, or an outcome where chance is to move."""
+        legal = self.legal(states)
+        assert legal is not None, "actions that are not discrete cannot be drawn evenly"
+        weights = legal.astype(np.float64)
+        outcomes = self.chance(states)
+        if outcomes is not None:
+            more = outcomes.shape[1] - weights.shape[1]
+            weights = np.pad(weights, ((0, 0), (0, max(0, more))))
+            outcomes = np.pad(outcomes, ((0, 0), (0, max(0, -more))))
+            drawn = outcomes.sum(axis=1) > 0.0
+            weights[drawn] = outcomes[drawn]
+        reached = weights.cumsum(axis=1)
+        return np.asarray((reached <= rng.random(len(weights))[:, None] * reached[:, -1:]).sum(axis=1), np.int64)

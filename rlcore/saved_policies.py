@@ -17,13 +17,15 @@ import gymnasium
 import numpy as np
 
 from rlcore import registry
-from rlcore.acting.saved import actor_from, describe_actor
+from rlcore.acting.saved import actor_from, describe_actor, plans
 from rlcore.checkpoint import load_tree
-from rlcore.config import ResolvedPolicy
+from rlcore.config import ResolvedPolicy, parse_config
 from rlcore.env import Spaces
+from rlcore.envs import build_env
 from rlcore.errors import CheckpointError, SpaceError
 from rlcore.graph_spec import GraphSpec
 from rlcore.known import framework_of
+from rlcore.model import BatchedModel
 from rlcore.policy_graph import Actor, PolicyGraph, Weights
 from rlcore.replay_memory import REPLAY
 from rlcore.resolve import graph_config
@@ -31,8 +33,26 @@ from rlcore.results import checkpoint_folder
 from rlcore.sampling.filters import FILTERS, ObservationFilter, filtered_space, leaf_filters
 from rlcore.sampling.policy_filters import Filters
 from rlcore.spaces_json import space_from_json, space_to_json
-from rlcore.trust import check_trust, graph_names
+from rlcore.trust import check_trust, env_names, graph_names
 from rlcore.validation import validate
+
+
+@dataclass(frozen=True)
+class SavedRun:
+    """What a checkpoint says of the run that it is of."""
+
+    folder: Path
+    config: Any
+
+    def rules(self, trust: bool) -> BatchedModel | None:
+        """The model of its environment. Raises what building that raises, ``CheckpointError`` where it may not be."""
+        config = parse_config(self.config)
+        check_trust(f"checkpoint {self.folder}", env_names(config), trust)
+        env = build_env(config.env, 1, config.env_settings)
+        try:
+            return env.model()
+        finally:
+            env.close()
 
 
 @dataclass(frozen=True)
@@ -49,6 +69,8 @@ class SavedPolicy:
     graph_state: Mapping[str, Any] | None
     filter_states: Mapping[str, Mapping[str, Any]]
     weights_version: int
+    #: The run's config, and where it was read; None for a checkpoint of no run.
+    run: SavedRun | None = None
 
     def filters(self) -> dict[str, ObservationFilter]:
         """The observation filters, with their statistics, by leaf."""
@@ -65,16 +87,23 @@ class SavedPolicy:
         """
         observation_space = filtered_space(self.spaces[0], leaf_filters(FILTERS[self.filter], self.spaces[0]))
         if self.actor is not None and framework is None:
-            return actor_from(self.actor, observation_space, self.spaces[1], self.weights)
+            rules = self._rules(trust) if plans(self.actor) else None
+            return actor_from(self.actor, observation_space, self.spaces[1], self.weights, rules)
         check_trust("the checkpoint", graph_names(self.policy_id, self.settings, framework), trust)
         name = self.settings.graph
         if framework is not None:
             name = registry.graph_name(name.removeprefix(f"{framework_of(name)}."), framework)
         config = graph_config(self.settings.model_copy(update={"graph": name}))
         graph_class = registry.load("policy_graph", name)
-        graph = GraphSpec(graph_class, observation_space, self.spaces[1], config, np.random.SeedSequence(0)).build()
+        rules = self._rules(trust) if graph_class.plans else None
+        seed = np.random.SeedSequence(0)
+        graph: PolicyGraph = GraphSpec(graph_class, observation_space, self.spaces[1], config, seed, rules).build()
         graph.set_weights(self.weights)
         return graph
+
+    def _rules(self, trust: bool) -> BatchedModel | None:
+        """The model of the run's environment, for policies that plan; None where nothing is known of the run."""
+        return None if self.run is None else self.run.rules(trust)
 
 
 def describe_policy(settings: ResolvedPolicy, spaces: Spaces, filter_name: str, actor: Actor | None) -> dict[str, Any]:
@@ -106,13 +135,18 @@ def policies_in(folder: Path, tree: Any, manifest: Mapping[str, Any]) -> dict[st
     """The same of a checkpoint that has been loaded already."""
     try:
         entries, states = manifest["policies"], tree["policies"]
-        return {name: _saved_policy(name, entry, states[name], manifest) for name, entry in entries.items()}
+        run = SavedRun(folder, manifest["config"]) if "config" in manifest else None
+        return {name: _saved_policy(name, entry, states[name], manifest, run) for name, entry in entries.items()}
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise CheckpointError(f"checkpoint {folder} holds no policies that can act: {error!r}") from error
 
 
 def _saved_policy(
-    name: str, entry: Mapping[str, Any], state: Mapping[str, Any], manifest: Mapping[str, Any]
+    name: str,
+    entry: Mapping[str, Any],
+    state: Mapping[str, Any],
+    manifest: Mapping[str, Any],
+    run: SavedRun | None,
 ) -> SavedPolicy:
     for which in ("observation_space", "action_space"):
         if entry[which]["type"] == "unknown":
@@ -130,6 +164,7 @@ def _saved_policy(
         state.get("graph"),
         state["filters"],
         int(manifest["weights_version"]),
+        run,
     )
 
 

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.convolutions import NATURE_SIDE, ImageEncoder, impala, nature
+from rlcore.acting.convolutions import NATURE_SIDE, ImageEncoder, impala, nature, tower
 from rlcore.acting.images import Image, images_in
 from rlcore.acting.model_config import Activation, ModelConfig
 from rlcore.acting.networks import layer_names, orthogonal
@@ -137,8 +137,13 @@ def encoders_for(
     elif not images:
         space = shown(observation_space)
         raise ConfigError(f"model.encoder: {model.encoder}: {space} has no image, a Box of three or four axes")
-    build = impala if model.encoder == "impala" else nature
-    return images, {leaf: build(image) for leaf, image in images.items()}
+    return images, {leaf: _encoder(image, model) for leaf, image in images.items()}
+
+
+def _encoder(image: Image, model: ModelConfig) -> ImageEncoder:
+    if model.encoder == "tower":
+        return tower(image, model.tower.blocks, model.tower.channels)
+    return impala(image) if model.encoder == "impala" else nature(image)
 
 
 def _is_large(image: Image) -> bool:

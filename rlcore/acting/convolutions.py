@@ -37,17 +37,19 @@ class NatureEncoder(NamedTuple):
 
 
 class Stage(NamedTuple):
-    """A convolution, the maximum of 3 x 3 pixels at stride 2 and padding 1, and residual blocks of two convolutions.
+    """A convolution, where it ``pools`` the maximum of 3 x 3 pixels at stride 2 and padding 1, and residual blocks of
+    two convolutions.
 
     A block adds to its input what two convolutions, each with a rectifier before it, make of it.
     """
 
     convolution: Convolution
     blocks: tuple[tuple[Convolution, Convolution], ...]
+    pools: bool = True
 
 
-class ImpalaEncoder(NamedTuple):
-    """Three stages and a rectifier (Espeholt et al. 2018, figure 3, right)."""
+class ResidualEncoder(NamedTuple):
+    """Stages, one after the other, and a rectifier."""
 
     stages: tuple[Stage, ...]
     outputs: int
@@ -62,7 +64,7 @@ class ImpalaEncoder(NamedTuple):
         return tuple(found)
 
 
-ImageEncoder = NatureEncoder | ImpalaEncoder
+ImageEncoder = NatureEncoder | ResidualEncoder
 
 
 def nature(image: Image) -> NatureEncoder:
@@ -80,8 +82,8 @@ def nature(image: Image) -> NatureEncoder:
     return NatureEncoder(tuple(layers), height * width * channels)
 
 
-def impala(image: Image, widths: Sequence[int] = (16, 32, 32)) -> ImpalaEncoder:
-    """The encoder for images of this size."""
+def impala(image: Image, widths: Sequence[int] = (16, 32, 32)) -> ResidualEncoder:
+    """Three stages (Espeholt et al. 2018, figure 3, right) for images of this size."""
     height, width, channels = image.height, image.width, image.channels
     stages = []
     for i, outputs in enumerate(widths):
@@ -95,4 +97,18 @@ def impala(image: Image, widths: Sequence[int] = (16, 32, 32)) -> ImpalaEncoder:
         )
         stages.append(Stage(opening, blocks))
         height, width, channels = (height + 1) // 2, (width + 1) // 2, outputs
-    return ImpalaEncoder(tuple(stages), height * width * channels)
+    return ResidualEncoder(tuple(stages), height * width * channels)
+
+
+def tower(image: Image, blocks: int, channels: int) -> ResidualEncoder:
+    """One stage of so many blocks that does not pool, so that a board keeps its size: the residual tower of AlphaZero
+    (Silver et al. 2017, methods, "Architecture"), with rectifiers before the convolutions and without normalisation."""
+    opening = Convolution("tower.conv", 3, 1, 1, image.channels, channels)
+    residual = tuple(
+        (
+            Convolution(f"tower.block_{i}.conv_0", 3, 1, 1, channels, channels),
+            Convolution(f"tower.block_{i}.conv_1", 3, 1, 1, channels, channels),
+        )
+        for i in range(blocks)
+    )
+    return ResidualEncoder((Stage(opening, residual, pools=False),), image.height * image.width * channels)

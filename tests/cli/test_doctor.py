@@ -60,6 +60,7 @@ def test_missing_kinds_and_clashes(made_up: None) -> None:
                 "rlcore-replay",
                 "rlcore-apex",
                 "rlcore-async",
+                "rlcore-alphazero",
                 "rlcore-es",
                 "rlcore-model",
                 "rlcore-multiagent",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from rlcore.testing.suites import ActorTests, PluginTests, PolicyGraphTests
 from rlcore_torch import PPOCentral
 
@@ -49,6 +51,44 @@ class TestPPOWithEverySetting(PolicyGraphTests):
 class TestPPOActor(ActorTests):
     graph = "torch.ppo"
     config = {"squash": True}
+
+
+#: A game, whose rules it plans with.
+TICTACTOE: dict[str, Any] = {
+    "env": "batched:tictactoe",
+    "config": {"search": {"simulations": 8}, "model": {"hidden": [16], "shared_value": True}},
+}
+
+
+class TestAlphaZero(PolicyGraphTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = TICTACTOE["config"]
+
+
+class TestAlphaZeroWithTwoNetworks(PolicyGraphTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = {"search": {"simulations": 8, "solver": False, "leaves": 4}, "model": {"hidden": [8, 8]}}
+
+
+class TestAlphaZeroWithATower(PolicyGraphTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = {
+        "search": {"simulations": 4},
+        "model": {"encoder": "tower", "tower": {"blocks": 1, "channels": 4}, "hidden": [8]},
+    }
+    excused = {
+        "spaces_it_cannot_handle_are_refused_by_name": "an encoder that is asked for where there is no image is the "
+        "config's mistake: ConfigError names the setting and the space"
+    }
+
+
+class TestAlphaZeroActor(ActorTests):
+    graph = "torch.alphazero"
+    env = TICTACTOE["env"]
+    config = TICTACTOE["config"]
 
 
 class TestIMPALA(PolicyGraphTests):

@@ -41,8 +41,10 @@ class TFEncodedImage(EncodedImage):
 
     def _stage(self, weights: Mapping[str, Any], name: str, stage: Stage, x: Any) -> Any:
         x = self._convolve(weights, name, stage.convolution, x)
-        # XLA has no pooling with padding of this kind.
-        x = tf.nn.max_pool2d(tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], constant_values=x.dtype.min), 3, 2, "VALID")
+        if stage.pools:
+            # XLA has no pooling with padding of this kind.
+            padded = tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], constant_values=x.dtype.min)
+            x = tf.nn.max_pool2d(padded, 3, 2, "VALID")
         for first, second in stage.blocks:
             inner = self._convolve(weights, name, first, tf.nn.relu(x))
             x = x + self._convolve(weights, name, second, tf.nn.relu(inner))

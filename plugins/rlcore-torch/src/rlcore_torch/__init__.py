@@ -8,6 +8,7 @@ from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore_torch.a3c import A3C
+    from rlcore_torch.alphazero import AlphaZero
     from rlcore_torch.appo import APPO
     from rlcore_torch.central import PPOCentral
     from rlcore_torch.deterministic import DDPG, TD3
@@ -18,11 +19,25 @@ if TYPE_CHECKING:
     from rlcore_torch.ppo import PPO
     from rlcore_torch.sac import SAC
 
-__all__ = ["A3C", "APPO", "DDPG", "DQN", "IMPALA", "PPO", "PPOCentral", "SAC", "TD3", "Dynamics", "PolicyGradient"]
+__all__ = [
+    "A3C",
+    "APPO",
+    "DDPG",
+    "DQN",
+    "IMPALA",
+    "PPO",
+    "PPOCentral",
+    "SAC",
+    "TD3",
+    "AlphaZero",
+    "Dynamics",
+    "PolicyGradient",
+]
 
 _MODULES = {
     "A3C": "a3c",
     "APPO": "appo",
+    "AlphaZero": "alphazero",
     "DDPG": "deterministic",
     "DQN": "dqn",
     "Dynamics": "dynamics",

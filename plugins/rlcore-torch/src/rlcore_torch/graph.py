@@ -1,4 +1,4 @@
-"""TorchPolicyGraph: policy graphs whose actions are drawn from a distribution and learnt from as they were drawn.
+"""NetworkGraph, TorchPolicyGraph: policies in networks; actions drawn from a distribution, and learnt from as drawn.
 
 What they differ in is the loss and rho.
 """
@@ -34,10 +34,10 @@ from rlcore_torch.models import model_for
 from rlcore_torch.samples import PieceSamples, RowSamples, Samples
 
 
-class TorchPolicyGraph(TorchGraph, DrawnGraph):
+class NetworkGraph(TorchGraph, DrawnGraph):
     """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
 
-    Subclasses give ``loss``; what it is made of, and of what, is said by rules of :mod:`rlcore.learning`.
+    Subclasses give ``terms``; what the loss is made of, and of what, is said by rules of :mod:`rlcore.learning`.
     """
 
     collectives: ClassVar[Mapping[str, type[Collective]]] = {"gloo": Gloo, "nccl": Nccl}
@@ -69,16 +69,12 @@ class TorchPolicyGraph(TorchGraph, DrawnGraph):
     # -- what a policy graph of this package gives
 
     @abstractmethod
-    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
+    def terms(self, heads: Heads, leaves: Sequence[Tensor], minibatch: Minibatch) -> dict[str, Tensor]:
         """The terms of the loss by the names of their statistics: sums over the rows, scalars.
 
-        All columns are ``[n, 1]``, and ``values`` those of whatever observations the networks went through. A pure
-        function of its arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
+        ``heads`` are the networks' outputs for the minibatch under the parameters ``leaves``. A pure function of its
+        arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
         """
-
-    def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
-        """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
-        return heads
 
     # -- learning
 
@@ -95,6 +91,25 @@ class TorchPolicyGraph(TorchGraph, DrawnGraph):
     def _totals(self, leaves: Sequence[Tensor], inputs: Minibatch, in_loss: tuple[bool, ...]) -> Tensor:
         """The terms of the loss, ``[terms]``; no gradient flows through those that are not ``in_loss``."""
         heads = self._forward(leaves, inputs)
-        terms = self.loss(self._actions.evaluate(self.acted(heads, inputs), inputs), heads.values, inputs)
+        terms = self.terms(heads, leaves, inputs)
         totals = [terms[name] for name in self.coefficients()]
         return torch.stack([total if counts else total.detach() for total, counts in zip(totals, in_loss, strict=True)])
+
+
+class TorchPolicyGraph(NetworkGraph):
+    """The same, where the loss goes by the log-probabilities of the actions taken: subclasses give ``loss``."""
+
+    @abstractmethod
+    def loss(self, evaluated: Evaluated, values: Tensor | None, minibatch: Minibatch) -> dict[str, Tensor]:
+        """The terms of the loss by the names of their statistics: sums over the rows, scalars.
+
+        All columns are ``[n, 1]``, and ``values`` those of whatever observations the networks went through. A pure
+        function of its arguments and the config: what changes in training comes in by ``coefficients`` and ``scalars``.
+        """
+
+    def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
+        """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
+        return heads
+
+    def terms(self, heads: Heads, leaves: Sequence[Tensor], minibatch: Minibatch) -> dict[str, Tensor]:
+        return self.loss(self._actions.evaluate(self.acted(heads, minibatch), minibatch), heads.values, minibatch)

@@ -47,7 +47,9 @@ class TorchEncodedImage(EncodedImage):
 
 
 def _stage(weights: Mapping[str, Tensor], name: str, stage: Stage, x: Tensor) -> Tensor:
-    x = functional.max_pool2d(_convolve(weights, name, stage.convolution, x), 3, 2, 1)
+    x = _convolve(weights, name, stage.convolution, x)
+    if stage.pools:
+        x = functional.max_pool2d(x, 3, 2, 1)
     for first, second in stage.blocks:
         x = x + _convolve(weights, name, second, _convolve(weights, name, first, x.relu()).relu_())
     return x

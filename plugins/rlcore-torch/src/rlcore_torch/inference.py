@@ -54,6 +54,12 @@ class TorchInference(Inference):
         return found[0] if len(found) == 1 else np.concatenate(found)
 
     @torch.inference_mode()
+    def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]`` of observations ``[n, ...]``."""
+        heads = self._step(obs, ())
+        return np.asarray(heads.policy.float().cpu().numpy()), _column(heads.values)
+
+    @torch.inference_mode()
     def values_by_row(self, batch: SampleBatch) -> NDArray[np.float32]:
         if not self._model.recurrent:
             return self.values(batch.obs, ())

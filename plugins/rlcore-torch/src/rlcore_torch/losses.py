@@ -41,6 +41,11 @@ def kl_divergence(log_ratios: Tensor) -> Tensor:
     return (log_ratios.expm1() - log_ratios).sum()
 
 
+def cross_entropy(log_probs: Tensor, targets: Tensor) -> Tensor:
+    """Minus the sum of ``target * log pi`` over rows and actions, both ``[n, actions]``."""
+    return -torch.dot(log_probs.reshape(-1), targets.reshape(-1))
+
+
 def value_loss(values: Tensor, targets: Tensor) -> Tensor:
     """Sum of ``(V - target)**2``."""
     errors = (values - targets).view(-1)

@@ -28,6 +28,26 @@ class BoardGameSettings(GameSettings):
     time_limit: None = None
 
 
+class BoardSymmetry:
+    """A board that is mirrored or not, and then turned by so many quarters; action ``a`` becomes ``actions[a]``.
+    Picklable."""
+
+    def __init__(self, quarters: int, mirrored: bool, actions: NDArray[np.int64]) -> None:
+        self._quarters, self._mirrored, self._actions = quarters, mirrored, actions
+
+    def __call__(self, obs: Columns) -> Columns:
+        """Observations of a board game ``[n, ...]``."""
+        assert isinstance(obs, dict)
+        mask = np.empty_like(obs[ACTION_MASK])
+        mask[:, self._actions] = obs[ACTION_MASK]
+        return {BOARD: turned(obs[BOARD], self._quarters, self._mirrored), ACTION_MASK: mask}
+
+
+def turned(planes: NDArray[Any], quarters: int, mirrored: bool) -> NDArray[Any]:
+    """``[n, rows, columns, ...]``, a view."""
+    return np.rot90(planes[:, :, ::-1] if mirrored else planes, quarters, axes=(1, 2))
+
+
 class BitBoardGame(BatchedModel):
     """Players 0 and 1 put stones on a board in turn, until one has a row of them or no move is left.
 
@@ -40,6 +60,7 @@ class BitBoardGame(BatchedModel):
 
     Settings: ClassVar[type[BoardGameSettings]] = BoardGameSettings
     players = 2
+    best_return = 1.0
     frames_per_second = 2.0
     rows: int
     columns: int
@@ -134,6 +155,16 @@ class BitBoardGame(BatchedModel):
         planes = ((ordered[:, None, :] >> self._bits[:, None]) & _ONE).astype(np.uint8)
         board = planes.reshape(len(stones), self.rows, self.columns, 2)
         return {BOARD: board, ACTION_MASK: self.legal(stones).astype(np.int8)}
+
+    def text(self, states: Columns) -> str:
+        """Player 0 is X, player 1 is O; beneath them, where there is one for each column, the actions."""
+        stones = _stones(states)[0]
+        has = ((stones[:, None] >> self._bits) & _ONE).astype(np.bool_)
+        signs = np.where(has[0], "X", np.where(has[1], "O", ".")).reshape(self.rows, self.columns)
+        lines = [" ".join(row) for row in signs]
+        if self.actions == self.columns:
+            lines.append(" ".join(map(str, range(self.columns))))
+        return "\n".join(lines)
 
     def draw(self, states: Columns) -> NDArray[np.uint8]:
         """A picture of the first board: player 0 is red, player 1 blue."""

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_batched.games.bit_boards import BitBoardGame, Stones
+from rlcore.columns import Columns
+from rlcore.model import Symmetry
+from rlcore_batched.games.bit_boards import BitBoardGame, BoardSymmetry, Stones
+from rlcore_batched.games.connect_four_playouts import has_line, play_out
 
 ROWS, COLUMNS = 6, 7
 #: Each column has a bit more than cells, so that no line goes on from the top of one to the bottom of the next.
 HEIGHT = ROWS + 1
-#: How far apart the cells of a line are: upwards, along a row, and along both diagonals.
-STEPS = tuple(np.uint64(step) for step in (1, HEIGHT, HEIGHT - 1, HEIGHT + 1))
 _ONE = np.uint64(1)
 
 
@@ -32,11 +33,7 @@ class ConnectFour(BitBoardGame):
         return [column * HEIGHT + ROWS - 1 - row for row in range(ROWS) for column in range(COLUMNS)]
 
     def won(self, stones: Stones) -> NDArray[np.bool_]:
-        found = np.zeros(len(stones), np.bool_)
-        for step in STEPS:
-            pairs = stones & (stones >> step)
-            found |= (pairs & (pairs >> (step * np.uint64(2)))) != 0
-        return found
+        return has_line(stones)
 
     def open_actions(self, taken: Stones) -> NDArray[np.bool_]:
         return np.asarray((taken[:, None] >> self._tops) & _ONE == 0)
@@ -46,3 +43,19 @@ class ConnectFour(BitBoardGame):
         column = bottom * np.uint64((1 << ROWS) - 1)
         # Adding one to a column of stones carries to the first cell above them.
         return np.asarray((taken & column) + bottom, np.uint64)
+
+    def symmetries(self) -> Sequence[Symmetry]:
+        """The board in a mirror."""
+        actions = np.arange(COLUMNS)[::-1].copy()
+        return (Symmetry(BoardSymmetry(0, True, actions), actions),)
+
+    def playouts(self, states: Columns, rng: np.random.Generator) -> NDArray[np.float32]:
+        assert not isinstance(states, dict)
+        players = self.to_play(states)
+        every = np.arange(len(states))
+        mover, other = states[every, players], states[every, 1 - players]
+        results = play_out(mover, other, rng).astype(np.float32)
+        # Of a game that is over there is nothing more to get.
+        results[has_line(other)] = 0.0
+        first = np.where(players == 0, results, -results)
+        return np.stack([first, -first], axis=1)

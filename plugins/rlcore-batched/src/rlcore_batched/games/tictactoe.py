@@ -7,7 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore_batched.games.bit_boards import BitBoardGame, Stones
+from rlcore.model import Solved, Symmetry
+from rlcore_batched.games.bit_boards import BitBoardGame, BoardSymmetry, Stones, turned
+from rlcore_batched.games.solving import solve
 
 #: Rows, columns and diagonals, as sets of cells.
 LINES = np.array(
@@ -36,3 +38,17 @@ class TicTacToe(BitBoardGame):
 
     def landing(self, taken: Stones, actions: NDArray[np.int64]) -> Stones:
         return np.asarray(np.uint64(1) << actions.astype(np.uint64), np.uint64)
+
+    def symmetries(self) -> Sequence[Symmetry]:
+        """Rotations of the board, and those of its mirror image."""
+        cells = np.arange(9).reshape(1, 3, 3)
+        found = []
+        for quarters, mirrored in [(n, mirrored) for mirrored in (False, True) for n in range(4)][1:]:
+            # What stands in a cell afterwards, turned into where each cell goes.
+            actions = np.argsort(turned(cells, quarters, mirrored).reshape(-1))
+            found.append(Symmetry(BoardSymmetry(quarters, mirrored, actions), actions))
+        return tuple(found)
+
+    def solved(self) -> Solved:
+        """All positions that can be reached and are not over: 4520."""
+        return solve(self)

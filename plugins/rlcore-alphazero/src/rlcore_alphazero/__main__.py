@@ -1,0 +1,43 @@
+"""``python -m rlcore_alphazero RUN``: the ladder of a run, as a table and a picture."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import click
+
+from rlcore.errors import UserError
+from rlcore_alphazero.ladder import LadderConfig, climb, draw, table, trees
+
+
+@click.command()
+@click.argument("run", type=click.Path(path_type=Path))
+@click.option("--openings", default=20, show_default=True, help="Each is played from every place.")
+@click.option("--mcts", default="100,400,1600", show_default=True, help="Simulations of plain searches, by commas.")
+@click.option("--simulations", type=click.IntRange(min=1), help="Of the run's versions; else as in self-play.")
+@click.option("--seed", default=0, show_default=True)
+@click.option("--trust", is_flag=True, help="Import the modules that the checkpoints name.")
+def main(run: Path, openings: int, mcts: str, simulations: int | None, seed: int, trust: bool) -> None:
+    """Play the checkpoints of RUN against a random player, plain Monte Carlo tree search and each other.
+
+    The table goes to stdout, and with a picture into RUN as ladder.json and ladder.png.
+    """
+    counts = tuple(int(count) for count in mcts.split(",") if count.strip())
+    config = LadderConfig(mcts=counts, openings=openings, simulations=simulations, seed=seed)
+    rungs = []
+    for rung in climb(run, config, trust):
+        rungs.append(rung)
+        click.echo(f"iteration {rung.iteration} against {rung.opponent}: {100 * rung.rate:.0f} %", err=True)
+    click.echo(table(rungs))
+    (run / "ladder.json").write_text(json.dumps(trees(rungs), indent=1))
+    click.echo(draw(rungs, run / "ladder.png"), err=True)
+
+
+if __name__ == "__main__":
+    try:
+        main(standalone_mode=False)
+    except (UserError, click.ClickException) as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(2)

@@ -1,0 +1,54 @@
+"""Tic-tac-toe learnt to perfection: minutes on two cores."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import rlcore
+from rlcore.evaluate_saved import evaluate_saved
+from rlcore.saved_policies import read_policies
+from rlcore.tree_search.players import Player, network_search_player
+from rlcore.tree_search.settings import SearchConfig
+
+pytest.importorskip("rlcore_torch")
+games = pytest.importorskip("rlcore_batched.games.tictactoe")
+
+
+def losses(player: Player, side: int) -> tuple[int, int]:
+    """How many games it loses and ends in all as player ``side``, whatever the other one does."""
+    game, rng = games.TicTacToe(), np.random.default_rng(0)
+    states, lost, ended = game.initial(1, rng), 0, 0
+    while len(states):
+        if game.to_play(states)[0] == side:
+            rows = np.arange(len(states))
+            player.begin()
+            moves = player.moves(states, rows, rng)
+        else:
+            rows, moves = np.nonzero(game.legal(states))
+        states, rewards = game.step(states[rows], moves, rng)
+        over = game.terminal(states)
+        lost, ended = lost + int((rewards[over, side] < 0).sum()), ended + int(over.sum())
+        states = np.unique(states[~over], axis=0)
+    return lost, ended
+
+
+@pytest.mark.learning
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", [1, 2])
+def test_tic_tac_toe_is_learnt_without_a_mistake(tmp_path: Path, seed: int) -> None:
+    config = {"algorithm": "alphazero", "env": "batched:tictactoe", "seed": seed, "stop": {"env_steps": 40_960}}
+    with rlcore.Trainer(config, out=tmp_path / "run") as trainer:
+        trainer.train()
+    figures = evaluate_saved(tmp_path / "run", 2).to_tree()
+    assert figures["mistakes"] == 0.0
+    assert figures["network_mistakes"] <= 0.02
+    policy = read_policies(tmp_path / "run")["default"].build()
+    search = SearchConfig(simulations=50, solver=False)
+    player = network_search_player(games.TicTacToe(), functools.partial(policy.call, "network"), search)
+    for side in (0, 1):
+        lost, ended = losses(player, side)
+        assert lost == 0 and ended > 20

@@ -1,0 +1,172 @@
+"""AlphaZero (Silver et al. 2017): a network learns what a search with it found, and how the games ended."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
+
+from rlcore.acting.actor import Postprocess
+from rlcore.acting.model_config import ModelConfig
+from rlcore.batch import BOOTSTRAP, LENGTH, REWARDS, START, VALUE_TARGETS, SampleBatch
+from rlcore.columns import Columns
+from rlcore.errors import ConfigError
+from rlcore.learning.coefficient import Coefficient
+from rlcore.learning.drawn import DrawnConfig, DrawnGraph
+from rlcore.model import BatchedModel
+from rlcore.optim import Adam, UpdateRule
+from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents
+from rlcore.returns import backward_scan
+from rlcore.schedule import NonNegativeSchedule
+from rlcore.tree_search.actor import SearchActor
+from rlcore.tree_search.leaves import Predictions
+from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
+from rlcore.tree_search.settings import SearchConfig
+
+
+class AlphaZeroConfig(DrawnConfig):
+    """``search`` says how moves are found, in self-play and else.
+
+    The loss is the cross entropy of the policy to what the search made of it, plus ``vf_loss_coeff`` times the squared
+    error of the values to how the game ended, plus ``weight_decay`` times the sum of the squares of all weights
+    (Silver et al. 2017, equation 1). Of the end ``search_value_share`` gives way to the search's own value, and all of
+    it where that is proven.
+    """
+
+    model: ModelConfig = Field(default_factory=lambda: ModelConfig(shared_value=True, activation="relu"))
+    learning_rate: NonNegativeSchedule = 2e-3
+    gamma: float = Field(1.0, ge=0.0, le=1.0)
+    max_grad_norm: PositiveFloat | None = 5.0
+    vf_loss_coeff: NonNegativeFloat = 1.0
+    weight_decay: NonNegativeFloat = 1e-5
+    search_value_share: float = Field(0.0, ge=0.0, le=1.0)
+    search: SearchConfig = SearchConfig()
+
+    @model_validator(mode="after")
+    def _no_memory(self) -> AlphaZeroConfig:
+        if self.model.lstm:
+            raise ValueError("model.lstm: a search looks at positions in no order, and so nothing is remembered")
+        if self.squash:
+            raise ValueError("squash: moves are discrete")
+        return self
+
+
+class AlphaZeroRules(DrawnGraph):
+    """Terms: ``policy_loss value_loss weight_norm``. A framework gives ``network``."""
+
+    Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
+    plans = True
+    config: AlphaZeroConfig
+    _planner: Planner | None = None
+
+    def _begin_search(self, model: BatchedModel | None) -> None:
+        """``ConfigError`` for actions that cannot be searched."""
+        if not isinstance(self.action_space, gymnasium.spaces.Discrete):
+            raise ConfigError(f"this policy graph searches over Discrete actions, not {self.action_space}")
+        self._rules = model
+        self._search = self.config.search
+        self._planner = None
+
+    def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """Logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, without a search."""
+        raise NotImplementedError
+
+    def search_for(
+        self, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
+    ) -> ActOutput:
+        """Moves that a search finds. ``UserError`` where the rules of the environment are not known."""
+        return self._own_planner().act(obs, rows, explore, rng)
+
+    def _own_planner(self) -> Planner:
+        if self._planner is None:
+            rules = rules_of(self._rules)
+            self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
+        return self._planner
+
+    def get_state(self) -> dict[str, Any]:
+        """With ``trees``, where it has acted: those that it would go on from."""
+        kept = None if self._planner is None else self._planner.get_state()
+        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        self.forget_search()
+        if "trees" in state:
+            self._own_planner().set_state(state["trees"])
+
+    @property
+    def search(self) -> SearchConfig:
+        """How it searches."""
+        return self._search
+
+    def forget_search(self) -> None:
+        """The weights have changed."""
+        if self._planner is not None:
+            self._planner.forget()
+
+    def actor(self) -> Actor | None:
+        if not self._acts_in_numpy():
+            return None
+        own = self.config
+        return SearchActor(
+            self.observation_space,
+            self.action_space,
+            own.model,
+            self.get_weights(),
+            rules=self._rules,
+            search=self._search,
+            discount=own.gamma,
+            rho=self.rho(),
+        )
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        return self.rho()(batch)
+
+    def rho(self) -> Postprocess:
+        own = self.config
+        return functools.partial(outcomes, gamma=own.gamma, search_value_share=own.search_value_share)
+
+    def update_rule(self) -> UpdateRule:
+        return Adam(self._learning_rate, self.config.max_grad_norm)
+
+    def loss_columns(self) -> tuple[str, ...]:
+        return (SEARCH_POLICY, VALUE_TARGETS)
+
+    def coefficients(self) -> dict[str, Coefficient]:
+        own = self.config
+        return {
+            "policy_loss": Coefficient(1.0, 1.0),
+            "value_loss": Coefficient(own.vf_loss_coeff, 1.0),
+            "weight_norm": Coefficient(own.weight_decay, 1.0),
+        }
+
+    def utilities(self) -> Mapping[str, Callable[..., Any]]:
+        return {"network": self.network, "set_search": self.set_search}
+
+    def set_search(self, settings: Mapping[str, Any]) -> None:
+        """Replaces settings of :class:`SearchConfig` by name."""
+        self._search = SearchConfig.model_validate({**self._search.model_dump(), **settings})
+        self._planner = None
+
+
+def outcomes(batch: SampleBatch, *, gamma: float, search_value_share: float) -> SampleBatch:
+    """Adds the row ``value_targets`` float32: what the player of that row gets from there on, as it turned out.
+
+    Where a piece breaks off before its episode ends, the search's value at its last row stands for what follows.
+    Where the search has proven a value, that is the target; elsewhere it has ``search_value_share`` in it.
+    """
+    searched = batch[SEARCH_VALUE].astype(np.float64)
+    rewards, carry = batch[REWARDS].astype(np.float64), np.full(len(batch), gamma)
+    last = batch.cuts[START] + batch.cuts[LENGTH] - 1
+    carry[last] = 0.0
+    open_ended = last[np.asarray(batch.cuts[BOOTSTRAP], np.bool_)]
+    rewards[open_ended] = searched[open_ended]
+    share = np.where(batch[SEARCH_PROVEN], 1.0, search_value_share)
+    targets = (1.0 - share) * backward_scan(rewards, carry) + share * searched
+    return batch.with_rows(**{VALUE_TARGETS: targets.astype(np.float32)})
+

@@ -1,0 +1,117 @@
+"""SearchActor: a policy that searches before it moves, with its network in numpy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from rlcore.acting.actor import ActorCriticActor, Postprocess
+from rlcore.acting.model_config import ModelConfig
+from rlcore.batch import SampleBatch
+from rlcore.columns import Columns
+from rlcore.model import BatchedModel
+from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, State, Weights
+from rlcore.tree_search.leaves import Predictions
+from rlcore.tree_search.planner import Planner, rules_of
+from rlcore.tree_search.settings import SearchConfig
+
+
+class SearchActor(ActorCriticActor):
+    """Acts by a search over ``rules`` in which the policy network gives priors and the value network values.
+
+    ``act`` adds the row columns of :mod:`rlcore.tree_search.planner`. Its utility ``network`` gives logits and values
+    of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
+    ``UserError``.
+    """
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        action_space: gymnasium.Space[Any],
+        model: ModelConfig,
+        weights: Weights,
+        *,
+        rules: BatchedModel | None,
+        search: SearchConfig,
+        discount: float = 1.0,
+        rho: Postprocess | None = None,
+    ) -> None:
+        self._rules = rules
+        self._search = search
+        self._discount = discount
+        self._planner: Planner | None = None
+        super().__init__(observation_space, action_space, model, weights, rho=rho)
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._rules is not None:
+            self._planner = Planner(
+                self._rules, Predictions(self._rules, self.predict), self._search, self._discount
+            )
+
+    @property
+    def search(self) -> SearchConfig:
+        """How it searches."""
+        return self._search
+
+    def describe(self) -> dict[str, Any]:
+        search = self._search.model_dump(mode="json")
+        return {"model": self._model.model_dump(mode="json"), "search": search, "discount": self._discount}
+
+    def rebuild(self, weights: Weights) -> None:
+        super().rebuild(weights)
+        if self._planner is not None:
+            self._planner.forget()
+
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
+    ) -> ActOutput:
+        """Moves for observations ``[n, ...]``; without ``explore`` the best ones, without noise."""
+        if self._planner is None:
+            rules_of(self._rules)
+            self._begin()
+        assert self._planner is not None
+        return self._planner.act(obs, rows, explore, rng)
+
+    def predict(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The network's logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``."""
+        x = self._flatten(obs)
+        outputs, values, _ = self._networks(x, ())
+        return outputs, self._networks.values(x, ()) if values is None else values
+
+    def postprocess(self, batch: SampleBatch, other_agents: OtherAgents | None = None) -> SampleBatch:
+        return batch if self._rho is None else self._rho(batch)
+
+    def utilities(self) -> Mapping[str, Callable[..., Any]]:
+        return {"network": self.predict, "set_search": self.set_search}
+
+    def set_search(self, settings: Mapping[str, Any]) -> None:
+        """Replaces settings of :class:`SearchConfig` by name."""
+        self._search = SearchConfig.model_validate({**self._search.model_dump(), **settings})
+        self._begin()
+
+    def get_state(self) -> dict[str, Any]:
+        """Its weights, and the trees that it would go on from."""
+        kept = None if self._planner is None else self._planner.get_state()
+        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        super().set_state(state)
+        if "trees" in state:
+            self._begin()
+            assert self._planner is not None
+            self._planner.set_state(state["trees"])
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Trees stay where they are: the planner is made anew.
+        return {**self.__dict__, "_planner": None}
