@@ -137,7 +137,8 @@ class Categorical(Distribution):
         return Draw(actions, self.log_prob(params, actions, {}), {})
 
     def likeliest(self, params: Array) -> Columns:
-        return params.argmax(axis=1)
+        actions: Columns = params.argmax(axis=1)
+        return actions
 
     def log_prob(self, params: Array, actions: Columns, extras: Mapping[str, Array]) -> Float32:
         shifted = params - np.maximum.reduce(params, axis=1, keepdims=True)
