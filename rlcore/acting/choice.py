@@ -25,9 +25,9 @@ class Choice(ABC):
     """What is chosen depends on how far the run is."""
 
     #: Rows that sums over several steps need beyond the end of a piece.
-    lookahead: int
+    lookahead: int = 0
     #: The reader of action masks, None where observations have none.
-    mask: ActionMask | None
+    mask: ActionMask | None = None
 
     @abstractmethod
     def advance(self, env_steps: int) -> None:

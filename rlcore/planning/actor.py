@@ -7,13 +7,12 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from pydantic import Field, NonNegativeInt
 
-from rlcore.acting.exploration import ExplorationRate
+from rlcore.acting.choice import ChoosingActor, RatedChoice
 from rlcore.acting.model_config import ModelConfig
 from rlcore.acting.states import check_state
-from rlcore.acting.weighted import WeightedActor
 from rlcore.batch import LAST_STATE, STATE_IN, SampleBatch
 from rlcore.columns import Columns, length
 from rlcore.planning.architecture import ActionInputs, EnsembleArchitecture
@@ -21,7 +20,7 @@ from rlcore.planning.config import PlannerConfig
 from rlcore.planning.cross_entropy import cross_entropy
 from rlcore.planning.ensemble import EnsembleModel
 from rlcore.planning.plans import BoxPlans, DiscretePlans, Plans
-from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, OtherAgents, Progress, State, Weights
+from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, OtherAgents, State, Weights
 from rlcore.schedule import NonNegativeSchedule
 
 #: Where candidates come from that are not to depend on anybody's generator.
@@ -60,7 +59,7 @@ def architecture_of(
     return EnsembleArchitecture.of(observation_space, inputs.size, config.members, config.model)
 
 
-class PlanningActor(WeightedActor):
+class PlanningActor(ChoosingActor):
     """:class:`rlcore.policy_graph.Actor` of ensembles for the graphs of every framework.
 
     What is left of the last plan is the state of acting. Without exploring, the candidates of every call are made of
@@ -68,7 +67,8 @@ class PlanningActor(WeightedActor):
     ``ConfigError`` for a model of more than dense layers, ``UserError`` for missing weights or wrong shapes.
     """
 
-    lookahead = 0
+    _choice: RatedChoice
+    _config: PlanningConfig
 
     def __init__(
         self,
@@ -79,15 +79,14 @@ class PlanningActor(WeightedActor):
     ) -> None:
         self.inputs = ActionInputs(action_space)
         self.architecture = architecture_of(observation_space, self.inputs, config)
-        self._observation_space, self._config = observation_space, config
+        self._observation_space = observation_space
         scale = self.inputs.scale
         self._plans: Plans = (
             DiscretePlans(config.planner, self.inputs.count)
             if scale is None
             else BoxPlans(config.planner, scale)
         )
-        self._noise = ExplorationRate(config.noise)
-        super().__init__(self.architecture.shapes(), weights)
+        super().__init__(RatedChoice("noise", config.noise), config, self.architecture.shapes(), weights)
 
     @classmethod
     def begun(
@@ -100,10 +99,6 @@ class PlanningActor(WeightedActor):
         """One with fresh weights."""
         architecture = architecture_of(observation_space, ActionInputs(action_space), config)
         return cls(observation_space, action_space, config, architecture.init(rng))
-
-    def describe(self) -> dict[str, Any]:
-        """What makes an actor that acts the same, beside spaces and weights, as plain JSON."""
-        return {"config": self._config.model_dump(mode="json")}
 
     def rebuild(self, weights: Weights) -> None:
         self.model = self._model(weights, sampled=False)
@@ -136,7 +131,7 @@ class PlanningActor(WeightedActor):
         """
         check_state(state, 1, length(obs))
         plan = np.asarray(state[0], np.float32)
-        if explore and self._noise.env_steps < self._config.random_steps:
+        if explore and self._choice.rate.env_steps < self._config.random_steps:
             return ActOutput(self._uniform(length(obs), rng), (plan,))
         found = cross_entropy(
             self.model,
@@ -160,7 +155,7 @@ class PlanningActor(WeightedActor):
         return scale.to_box(rng.uniform(-1.0, 1.0, (n, scale.size)).astype(np.float32))
 
     def _with_noise(self, actions: NDArray[Any], rows: ActRows | None, rng: np.random.Generator) -> NDArray[Any]:
-        noise, scale = np.asarray(self._noise.of(rows), np.float32), self.inputs.scale
+        noise, scale = np.asarray(self._choice.rate.of(rows), np.float32), self.inputs.scale
         if not noise.any():
             return actions
         if scale is None:
@@ -173,36 +168,10 @@ class PlanningActor(WeightedActor):
         """Without the plans, which nothing is learnt from."""
         return without_plans(batch)
 
-    # -- schedules, state
-
-    def on_progress(self, progress: Progress) -> None:
-        """The random steps and the schedule of the noise go by the environment steps."""
-        self._noise.advance(progress.env_steps)
-
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
         """``noise()``, as it stands, ``set_noise(number or array by slot, or None)``, ``set_dynamics(weights)``, and
         ``sampled_model()``, a :class:`rlcore.model.BatchedModel` for rollouts."""
-        return {
-            "noise": self._noise_now,
-            "set_noise": self._set_noise,
-            "set_dynamics": self.set_weights,
-            "sampled_model": self.sampled_model,
-        }
-
-    def _noise_now(self) -> float | NDArray[np.float64]:
-        now = self._noise.now()
-        return now.copy() if now.ndim else float(now)
-
-    def _set_noise(self, value: ArrayLike | None) -> None:
-        self._noise.set(value)
-
-    def get_state(self) -> dict[str, Any]:
-        """``weights`` and ``noise``."""
-        return {**super().get_state(), "noise": self._noise.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        super().set_state(state)
-        self._noise.set_state(state["noise"])
+        return {**super().utilities(), "set_dynamics": self.set_weights, "sampled_model": self.sampled_model}
 
 
 def without_plans(batch: SampleBatch) -> SampleBatch:
