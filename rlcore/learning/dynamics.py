@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
-import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat
@@ -53,28 +52,19 @@ class DynamicsRules(LearningGraph):
     Gaussians, without its constant and weighted (``beta``); the second that of ``terminated``. ``prediction_error`` is
     the mean square of what the means are off by, in deviations of the targets. The temporal difference of a row, by
     which it may be replayed, is the root of its own.
+
+    Raises ``SpaceError`` for observations that are no Box of floats and for actions that are neither Discrete nor in a
+    bounded Box, ``ConfigError`` for a model of more than dense layers.
     """
 
     Config: ClassVar[type[GraphConfig]] = DynamicsConfig
     exploration_utility = "set_noise"
     config: DynamicsConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        """Raises ``SpaceError`` for observations that are no Box of floats and for actions that are neither Discrete
-        nor in a bounded Box, ``ConfigError`` for a model of more than dense layers, ``UserError`` for a device that is
-        not there."""
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         own = self.config.planning_part()
-        self._planner = PlanningActor.begun(observation_space, action_space, own, rng)
+        self._planner = PlanningActor.begun(self.observation_space, self.action_space, own, rng)
         self._architecture = self._planner.architecture
         #: Whether the planner has weights from before an update.
         self._stale = False

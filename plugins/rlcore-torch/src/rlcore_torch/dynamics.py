@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from torch import Tensor
 
 from rlcore.batch import TERMINATED, WEIGHTS, SampleBatch
 from rlcore.learning.dynamics import INPUTS, TARGETS, DynamicsConfig, DynamicsRules
-from rlcore.model import BatchedModel
 from rlcore.planning import architecture as names
 from rlcore.planning.architecture import EnsembleArchitecture
-from rlcore.policy_graph import GraphConfig, Pinned, Weights
+from rlcore.policy_graph import Pinned, Weights
 from rlcore_torch import dynamics_losses
 from rlcore_torch.base import TorchGraph
 from rlcore_torch.columns import Minibatch
@@ -33,17 +31,8 @@ class Dynamics(DynamicsRules, TorchGraph):
 
     config: DynamicsConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         layout = _layout(self._architecture)
         self._leaf_names = [leaf.names[0] for leaf in layout]
         self._begin(layout, recordable=True)
