@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import pickle
 import signal
 import sys
 import time
 from collections.abc import Mapping
+from multiprocessing import Pipe
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from rlcore.errors import BadValueError, EnvError
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.linear import LinearPG
-from rlcore_multiagent import Ending, Stage, Turn
+from rlcore_multiagent import Ending, Stage, Turn, worker_main
 from rlcore_multiagent.making import staged_env
 from rlcore_multiagent.settings import StageSettings
 
@@ -189,3 +191,15 @@ def test_a_state_goes_on_after_a_loss(tmp_path: Path) -> None:
         np.testing.assert_array_equal(other.rows[name], column, err_msg=name)
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize(
+    ("fine", "value", "said"),
+    [(True, lambda: 0, "it cannot be sent: "), (False, KeyError(lambda: 0), "KeyError: <function")],
+    ids=["answer", "exception"],
+)
+def test_what_cannot_be_pickled_is_an_error_and_never_an_answer(fine: bool, value: object, said: str) -> None:
+    ours, theirs = Pipe()
+    worker_main._answer(theirs, fine, value)
+    answered, error = pickle.loads(ours.recv_bytes())
+    assert not answered and isinstance(error, RuntimeError) and str(error).startswith(said)

@@ -70,8 +70,9 @@ def main(number: int, life: int) -> None:
 def _answer(link: Connection, fine: bool, value: Any) -> None:
     try:
         packed = pickle.dumps((fine, value), pickle.HIGHEST_PROTOCOL)
-    except Exception:  # an exception of a game need not be picklable
-        packed = pickle.dumps((fine, RuntimeError(f"{type(value).__name__}: {value}")))
+    except Exception as error:  # what a game shows or raises need not be picklable
+        said = f"it cannot be sent: {error}" if fine else f"{type(value).__name__}: {value}"
+        packed = pickle.dumps((False, RuntimeError(said)))
     link.send_bytes(packed)
 
 
