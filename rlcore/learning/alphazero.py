@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
@@ -18,9 +19,8 @@ from rlcore.columns import Columns
 from rlcore.errors import ConfigError
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
-from rlcore.model import BatchedModel
 from rlcore.optim import Adam, UpdateRule
-from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents
+from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, State
 from rlcore.returns import backward_scan
 from rlcore.schedule import NonNegativeSchedule
 from rlcore.tree_search.actor import SearchActor
@@ -57,34 +57,44 @@ class AlphaZeroConfig(DrawnConfig):
 
 
 class AlphaZeroRules(DrawnGraph):
-    """Terms: ``policy_loss value_loss weight_norm``. A framework gives ``network``."""
+    """Terms: ``policy_loss value_loss weight_norm``. A framework gives ``network``.
+
+    Raises ``ConfigError`` for actions that cannot be searched.
+    """
 
     Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
     plans = True
     config: AlphaZeroConfig
     _planner: Planner | None = None
 
-    def _begin_search(self, model: BatchedModel | None) -> None:
-        """``ConfigError`` for actions that cannot be searched."""
+    def _build(self, rng: np.random.Generator) -> None:
+        super()._build(rng)
         if not isinstance(self.action_space, gymnasium.spaces.Discrete):
             raise ConfigError(f"this policy graph searches over Discrete actions, not {self.action_space}")
-        self._rules = model
         self._search = self.config.search
-        self._planner = None
 
+    @abstractmethod
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         """Logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, without a search."""
-        raise NotImplementedError
 
-    def search_for(
-        self, obs: Columns, rows: ActRows | None, explore: bool, rng: np.random.Generator
+    def act(
+        self,
+        obs: Columns,
+        state: State = (),
+        *,
+        rows: ActRows | None = None,
+        explore: bool = True,
+        rng: np.random.Generator,
     ) -> ActOutput:
-        """Moves that a search finds. ``UserError`` where the rules of the environment are not known."""
+        """Moves for observations ``[n, ...]`` that a search finds; without ``explore`` the best ones, without noise.
+
+        ``UserError`` where the rules of the environment are not known.
+        """
         return self._own_planner().act(obs, rows, explore, rng)
 
     def _own_planner(self) -> Planner:
         if self._planner is None:
-            rules = rules_of(self._rules)
+            rules = rules_of(self._env_model)
             self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
         return self._planner
 
@@ -118,7 +128,7 @@ class AlphaZeroRules(DrawnGraph):
             self.action_space,
             own.model,
             self.get_weights(),
-            rules=self._rules,
+            rules=self._env_model,
             search=self._search,
             discount=own.gamma,
             rho=self.rho(),

@@ -64,7 +64,7 @@ class LearningGraph(NamedWeights):
         """Raises ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` for a model that does not fit
         them, ``UserError`` for a device that is not there."""
         super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._asked_devices = tuple(devices)
+        self._asked_devices, self._env_model = tuple(devices), model
         self._env_steps = 0
         self._build(rng)
 

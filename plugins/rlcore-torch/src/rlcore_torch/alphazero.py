@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-import gymnasium
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -14,8 +12,7 @@ from torch import Tensor
 from rlcore.batch import VALUE_TARGETS
 from rlcore.columns import Columns
 from rlcore.learning.alphazero import AlphaZeroConfig, AlphaZeroRules
-from rlcore.model import BatchedModel
-from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, State, Weights
+from rlcore.policy_graph import Weights
 from rlcore.tree_search.planner import SEARCH_POLICY
 from rlcore_torch import losses
 from rlcore_torch.actions import FORBIDDEN
@@ -34,19 +31,6 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
 
     config: AlphaZeroConfig
 
-    def __init__(
-        self,
-        observation_space: gymnasium.Space[Any],
-        action_space: gymnasium.Space[Any],
-        config: GraphConfig,
-        *,
-        rng: np.random.Generator,
-        devices: Sequence[str] = ("cpu",),
-        model: BatchedModel | None = None,
-    ) -> None:
-        super().__init__(observation_space, action_space, config, rng=rng, devices=devices, model=model)
-        self._begin_search(model)
-
     def terms(self, heads: Heads, leaves: Sequence[Tensor], minibatch: Minibatch) -> dict[str, Tensor]:
         assert heads.values is not None
         log_probs = torch.log_softmax(without(heads.policy, minibatch.get(FORBIDDEN)), dim=1)
@@ -57,18 +41,6 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
             # Once for each row: what is summed up is divided by the rows.
             "weight_norm": squares * len(log_probs),
         }
-
-    def act(
-        self,
-        obs: Columns,
-        state: State = (),
-        *,
-        rows: ActRows | None = None,
-        explore: bool = True,
-        rng: np.random.Generator,
-    ) -> ActOutput:
-        """Moves for observations ``[n, ...]``; without ``explore`` the best ones, without noise."""
-        return self.search_for(obs, rows, explore, rng)
 
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         assert isinstance(self._inference, TorchInference)
