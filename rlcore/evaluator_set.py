@@ -22,8 +22,7 @@ from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_products import Replica, SampleProduct
 from rlcore.sample_stream import Sample, SampleSource, SampleStream
-from rlcore.sampling.filters import SharedStatistics
-from rlcore.sampling.reward_filters import REWARD_STATISTICS
+from rlcore.sampling.policy_filters import get_statistics, set_statistics
 from rlcore.stragglers import EVERYONE, RoundRule, StragglerCrew, StragglerReport, brought_up
 
 #: What an evaluator asks for where it is a worker of its own.
@@ -326,11 +325,11 @@ class EvaluatorSet:
 
     def filter_statistics(self) -> dict[str, dict[str, Any]]:
         """The merged statistics of all filters, by policy and leaf."""
-        return filter_statistics(self._filters)
+        return get_statistics(self._filters)
 
     def refresh_filters(self, index: int) -> None:
         """Sends the statistics of filters alone to one evaluator, and to the local one: there are no new weights."""
-        statistics = filter_statistics(self._filters)
+        statistics = get_statistics(self._filters)
         self._crew.tell_one(index, "set_filters", statistics)
         if not self.local_samples:
             self.local.set_filters(statistics)
@@ -339,7 +338,7 @@ class EvaluatorSet:
         self, weights: Mapping[str, Weights], progress: Mapping[str, Progress], replica: Replica | None = None
     ) -> Update:
         self._version += 1
-        return Update(dict(weights), self._version, dict(progress), filter_statistics(self._filters), replica)
+        return Update(dict(weights), self._version, dict(progress), get_statistics(self._filters), replica)
 
     def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
         self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
@@ -405,10 +404,7 @@ class EvaluatorSet:
 
     def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
         """Replaces the statistics of every evaluator's filters; those of rewards where they scale any."""
-        for policy_id, leaves in statistics.items():
-            for leaf, own in leaves.items():
-                if leaf != REWARD_STATISTICS or leaf in self._filters[policy_id]:
-                    self._filters[policy_id][leaf].set_statistics(own)
+        set_statistics(self._filters, statistics)
         self.local.set_filters(statistics)
         states = self._runtime.put(statistics)
         self._begun_with = {i: [("set_filters", states)] for i in range(self._crew.size)}
@@ -450,7 +446,7 @@ class EvaluatorSet:
             "version": self._version,
             "env_steps": self.env_steps,
             "evaluators": {str(i): states[i] for i in sorted(states)},
-            "filters": filter_statistics(self._filters),
+            "filters": get_statistics(self._filters),
             # Where a worker waits for room nobody has lived that life yet.
             "lives": [one.life + (one.index not in states and not one.vacant) for one in self._crew.members],
             "versions": {policy_id: np.array(own, np.int64) for policy_id, own in self._versions.items()},
@@ -494,8 +490,3 @@ class EvaluatorSet:
         self._crew.end("close", CLOSING_S)
         if not self.local_samples:
             self.local.close()
-
-
-def filter_statistics(filters: Mapping[str, Mapping[str, SharedStatistics]]) -> dict[str, dict[str, Any]]:
-    """The filters' statistics as a tree."""
-    return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in filters.items()}

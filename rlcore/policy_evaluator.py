@@ -33,7 +33,15 @@ from rlcore.sampling.filters import NoFilter, ObservationFilter, SharedStatistic
 from rlcore.sampling.general import GeneralSampler
 from rlcore.sampling.held_back import HeldBack
 from rlcore.sampling.observation_check import ObservationCheck
-from rlcore.sampling.policy_filters import Deltas, Filters, get_states, set_states, set_statistics, take_deltas
+from rlcore.sampling.policy_filters import (
+    Deltas,
+    Filters,
+    get_states,
+    get_statistics,
+    set_states,
+    set_statistics,
+    take_deltas,
+)
 from rlcore.sampling.reward_filters import REWARD_STATISTICS, RewardFilter
 from rlcore.sampling.role import Role
 from rlcore.seeding import seed_sequence
@@ -431,7 +439,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
 
     def filter_statistics(self) -> dict[str, dict[str, Any]]:
         """The statistics that the filters go by, by policy and leaf."""
-        return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in self.filters.items()}
+        return get_statistics(self.filters)
 
     def call(self, policy_id: str, utility: str, *args: Any) -> Any:
         """Calls utility ``u^i`` of a policy by name."""

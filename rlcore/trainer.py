@@ -11,7 +11,7 @@ from rlcore.checkpoint import save_tree
 from rlcore.config import RunConfig
 from rlcore.errors import ConfigError, RlcoreError, UserError
 from rlcore.evaluation import EvaluationResult
-from rlcore.evaluator_set import EvaluatorSet, filter_statistics
+from rlcore.evaluator_set import EvaluatorSet
 from rlcore.hooks import load_hooks
 from rlcore.interrupts import Interrupts
 from rlcore.manifest import manifest_of
@@ -289,7 +289,7 @@ class Trainer:
             episodes if episodes is not None else self.config.evaluation.episodes,
             self.weights(),
             parts.evaluators.version,
-            filter_statistics(parts.evaluators.local.filters),
+            parts.evaluators.local.filter_statistics(),
             film,
         )
         self._hooks.call.evaluation(result={**result.to_tree(), "env_steps": self.counters.env_steps})

@@ -19,6 +19,11 @@ def take_deltas(filters: Filters) -> Deltas:
     return {name: {leaf: one.take_delta() for leaf, one in own.items()} for name, own in filters.items()}
 
 
+def get_statistics(filters: Filters) -> dict[str, dict[str, Any]]:
+    """The statistics that the filters go by, as a tree."""
+    return {name: {leaf: one.get_statistics() for leaf, one in own.items()} for name, own in filters.items()}
+
+
 def set_statistics(filters: Filters, statistics: Mapping[str, Mapping[str, Any]]) -> None:
     """Takes over the statistics; those of rewards where there is a filter that has any."""
     for policy_id, leaves in statistics.items():
