@@ -113,7 +113,7 @@ def _what_holds_state(policies: Mapping[str, ResolvedPolicy], config: Mapping[st
     found: dict[str, Any] = {key: config[key] for key in ("filter", "reward_filter") if key in config}
     for name, settings in policies.items():
         own = {"graph": settings.graph, "model": dict(settings.model), "optimizer.name": settings.optimizer.name}
-        found |= {f"{key}" if len(policies) == 1 else f"policies.{name}.{key}": value for key, value in own.items()}
+        found |= {key if len(policies) == 1 else f"policies.{name}.{key}": value for key, value in own.items()}
     return found
 
 

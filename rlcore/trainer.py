@@ -153,16 +153,23 @@ class Trainer:
         return trainer
 
     @classmethod
-    def remote(cls, config: Mapping[str, Any] | RunConfig | Resolved, **same: Any) -> Any:
+    def remote(
+        cls,
+        config: Mapping[str, Any] | RunConfig | Resolved,
+        *,
+        hooks: Iterable[object] = (),
+        out: Path | str | None = None,
+        start_from: Path | str | None = None,
+    ) -> Any:
         """The same thing as a Ray actor: its handle, whose methods are called as ``handle.step.remote()``.
 
-        Takes the arguments of the class, and can have evaluators of its own (``runtime: ray``), which end with it.
-        Paths are those of the machine that it runs on. Where this process is not connected to Ray, a Ray of its own is
-        started until it ends.
+        It can have evaluators of its own (``runtime: ray``), which end with it. Paths are those of the machine that it
+        runs on. Where this process is not connected to Ray, a Ray of its own is started until it ends.
         """
         from rlcore.runtime.ray.remote import remote_object
 
-        return remote_object(cls, (config,), same)
+        named = {"hooks": tuple(hooks), "out": out, "start_from": start_from}
+        return remote_object(cls, (config,), named)
 
     @property
     def optimizers(self) -> tuple[PolicyOptimizer, ...]:
