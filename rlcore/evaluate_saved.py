@@ -41,7 +41,7 @@ def evaluate_saved(
     video of each episode. The same call plays the same episodes, those that the run itself would play in its next
     evaluation.
 
-    Of a policy that plans, in a game that is solved, the result's figures have ``mistakes`` and ``network_mistakes``
+    Of a policy that searches, in a game that is solved, the result's figures have ``mistakes`` and ``network_mistakes``
     (:class:`rlcore.tree_search.mistakes.Mistakes`).
 
     Raises ``CheckpointError`` where the checkpoint cannot be read, or names code to import and is not trusted, and
@@ -87,7 +87,7 @@ def evaluate_saved(
 def _figures(
     built: Mapping[str, Actor | PolicyGraph], saved: Mapping[str, SavedPolicy], trust: bool
 ) -> dict[str, float]:
-    """How often a policy that plans makes mistakes, where its game is solved; by policy, where there are several."""
+    """How often a policy that searches makes mistakes, where its game is solved; by policy, where there are several."""
     figures: dict[str, float] = {}
     for name, policy in built.items():
         run = saved[name].run

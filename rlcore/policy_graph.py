@@ -164,9 +164,9 @@ class PolicyGraph(ABC):
     #: Rows that ``postprocess`` needs beyond the end of a piece (n-step); the evaluator holds that many back.
     lookahead: int = 0
     minibatch_unit: Unit = ROW
-    #: Whether it acts by planning, with the environment's model, and has the utilities ``network`` (observations to
-    #: logits and values, without planning) and ``set_search`` (settings of :class:`rlcore.tree_search.SearchConfig`).
-    plans: ClassVar[bool] = False
+    #: Whether it acts by searching the environment's model, and has the utilities ``network`` (observations to logits
+    #: and values, without a search) and ``set_search`` (settings of :class:`rlcore.tree_search.SearchConfig`).
+    searches: ClassVar[bool] = False
     #: The utility that sets how much it explores, as a number or an array by slot; None where that is not to be set.
     exploration_utility: ClassVar[str | None] = None
     #: By name, how the graph's framework lets evaluators average gradients among themselves; an option.

@@ -17,7 +17,7 @@ import gymnasium
 import numpy as np
 
 from rlcore import registry
-from rlcore.acting.saved import actor_from, describe_actor, plans
+from rlcore.acting.saved import actor_from, describe_actor, searches
 from rlcore.checkpoint import load_tree
 from rlcore.config import ResolvedPolicy, parse_config
 from rlcore.env import Spaces
@@ -87,7 +87,7 @@ class SavedPolicy:
         """
         observation_space = filtered_space(self.spaces[0], leaf_filters(FILTERS[self.filter], self.spaces[0]))
         if self.actor is not None and framework is None:
-            rules = self._rules(trust) if plans(self.actor) else None
+            rules = self._rules(trust) if searches(self.actor) else None
             return actor_from(self.actor, observation_space, self.spaces[1], self.weights, rules)
         check_trust("the checkpoint", graph_names(self.policy_id, self.settings, framework), trust)
         name = self.settings.graph
@@ -95,14 +95,14 @@ class SavedPolicy:
             name = registry.graph_name(name.removeprefix(f"{framework_of(name)}."), framework)
         config = graph_config(self.settings.model_copy(update={"graph": name}))
         graph_class = registry.load("policy_graph", name)
-        rules = self._rules(trust) if graph_class.plans else None
+        rules = self._rules(trust) if graph_class.searches else None
         seed = np.random.SeedSequence(0)
         graph: PolicyGraph = GraphSpec(graph_class, observation_space, self.spaces[1], config, seed, rules).build()
         graph.set_weights(self.weights)
         return graph
 
     def _rules(self, trust: bool) -> BatchedModel | None:
-        """The model of the run's environment, for policies that plan; None where nothing is known of the run."""
+        """The model of the run's environment, for policies that search; None where nothing is known of the run."""
         return None if self.run is None else self.run.rules(trust)
 
 

@@ -47,7 +47,7 @@ def describe_actor(actor: Actor | None) -> dict[str, Any] | None:
     return None
 
 
-def plans(description: Mapping[str, Any] | None) -> bool:
+def searches(description: Mapping[str, Any] | None) -> bool:
     """Whether the described actor needs the environment's model."""
     return description is not None and description.get("kind") == _SEARCH
 
@@ -61,8 +61,8 @@ def actor_from(
 ) -> Actor:
     """An actor that acts as the described one did. ``CheckpointError`` for a description that is none of ours.
 
-    One of an actor-critic cannot postprocess as the original did: its rho is not part of a description. One that plans
-    does so with ``rules``.
+    One of an actor-critic cannot postprocess as the original did: its rho is not part of a description. One that
+    searches does so with ``rules``.
     """
     try:
         kind = description["kind"]

@@ -63,7 +63,7 @@ class AlphaZeroRules(DrawnGraph):
     """
 
     Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
-    plans = True
+    searches = True
     config: AlphaZeroConfig
     _planner: Planner | None = None
 

@@ -1,4 +1,4 @@
-"""Planning over a BatchedModel: Monte Carlo tree search for many games at once, in numpy."""
+"""Monte Carlo tree search over a BatchedModel, for many games at once, in numpy."""
 
 from __future__ import annotations
 

@@ -176,5 +176,5 @@ def _draw(weights: NDArray[np.float64], rng: np.random.Generator) -> Index:
 def rules_of(model: BatchedModel | None) -> BatchedModel:
     """``UserError`` where there is none."""
     if model is None:
-        raise UserError("a policy that plans needs an environment whose rules are known: one with a model()")
+        raise UserError("a policy that searches needs an environment whose rules are known: one with a model()")
     return model

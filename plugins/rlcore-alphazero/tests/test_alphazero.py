@@ -199,5 +199,5 @@ def test_a_policy_graph_that_does_not_plan_is_refused_by_name() -> None:
 
     local = PolicyEvaluator(env=Contexts, graph=LinearPG, rng=0)
     runtime = InlineRuntime()
-    with pytest.raises(OptimizerError, match="needs a policy graph that plans"):
+    with pytest.raises(OptimizerError, match="needs a policy graph that searches"):
         AlphaZero(local, EvaluatorSet(runtime, local), runtime, AlphaZeroConfig(), ("default",))

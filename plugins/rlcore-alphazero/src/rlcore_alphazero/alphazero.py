@@ -61,9 +61,9 @@ class AlphaZero(PolicyOptimizer):
             raise OptimizerError(f"optimizer AlphaZero trains one policy that plays all sides, not {', '.join(trains)}")
         self._policy_id = trains[0]
         spec = local.graph_spec(self._policy_id)
-        if spec.model is None or not spec.graph.plans:
+        if spec.model is None or not spec.graph.searches:
             raise OptimizerError(
-                f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that plans, "
+                f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that searches, "
                 "such as torch.alphazero, and an environment whose rules are known, such as batched:connect_four"
             )
         seeds = np.random.SeedSequence(config.seed).spawn(2)

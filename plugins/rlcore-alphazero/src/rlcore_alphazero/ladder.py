@@ -54,7 +54,7 @@ class Version:
 
 def climb(run: Path | str, config: LadderConfig, trust: bool = False) -> Iterator[Rung]:
     """The rungs of all checkpoints of a run, the first version first: against a random player, plain searches, and
-    every earlier version. ``UserError`` for a run of no policy that plans."""
+    every earlier version. ``UserError`` for a run of no policy that searches."""
     model, versions = versions_of(run, config.simulations, trust)
     opponents: dict[str, Player] = {"random": RandomPlayer(model)}
     opponents |= {f"mcts-{count}": playout_player(model, count) for count in config.mcts}
