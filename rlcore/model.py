@@ -113,5 +113,10 @@ class BatchedModel(ABC):
             outcomes = np.pad(outcomes, ((0, 0), (0, max(0, -more))))
             drawn = outcomes.sum(axis=1) > 0.0
             weights[drawn] = outcomes[drawn]
-        reached = weights.cumsum(axis=1)
-        return np.asarray((reached <= rng.random(len(weights))[:, None] * reached[:, -1:]).sum(axis=1), np.int64)
+        return draw_columns(weights, rng)
+
+
+def draw_columns(weights: NDArray[np.float64], rng: np.random.Generator) -> NDArray[np.int64]:
+    """One column of each row, in proportion to ``weights [n, k]``: int64 ``[n]``."""
+    reached = weights.cumsum(axis=1)
+    return np.asarray((reached <= rng.random(len(weights))[:, None] * reached[:, -1:]).sum(axis=1), np.int64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns, length, take
 from rlcore.errors import ConfigError, UserError
-from rlcore.model import BatchedModel
+from rlcore.model import BatchedModel, draw_columns
 from rlcore.policy_graph import ActOutput, ActRows
 from rlcore.schedule import value_at
 from rlcore.tree_search.leaves import Leaves
@@ -130,11 +130,11 @@ class Planner:
         if len(warm):
             with np.errstate(divide="ignore"):
                 weights = np.log(found.policy[warm]) / temperature[warm, None]
-            moves[warm] = _draw(np.exp(weights - weights.max(axis=1, keepdims=True)), rng)
+            moves[warm] = draw_columns(np.exp(weights - weights.max(axis=1, keepdims=True)), rng)
         if self.config.random_moves:
             astray = np.flatnonzero(rng.random(len(moves)) < self.config.random_moves)
             legal = trees.legal[trees.roots[astray], : trees.actions]
-            moves[astray] = _draw(legal.astype(np.float64), rng)
+            moves[astray] = draw_columns(legal.astype(np.float64), rng)
         return moves
 
 
@@ -164,13 +164,6 @@ def best_moves(found: Found, trees: Trees) -> Index:
     # Where all is lost there is a move to make as well.
     quality = np.maximum(trees.quality[trees.roots, : trees.actions], np.finfo(np.float64).min)
     return np.asarray(np.where(most, quality, -np.inf).argmax(axis=1), np.int64)
-
-
-def _draw(weights: NDArray[np.float64], rng: np.random.Generator) -> Index:
-    """One column of each row, in proportion to ``weights [n, k]``."""
-    reached = weights.cumsum(axis=1)
-    drawn = (reached <= rng.random(len(weights))[:, None] * reached[:, -1:]).sum(axis=1)
-    return np.asarray(drawn, np.int64)
 
 
 def rules_of(model: BatchedModel | None) -> BatchedModel:
