@@ -90,9 +90,12 @@ def test_B163_model_settings_are_checked(given: Any) -> None:
 
 def test_B164_every_model_setting_is_accepted() -> None:
     given = {"hidden": [32, 16], "activation": "relu", "lstm": 8, "encoder": "impala", "shared_value": True}
-    rest = {"custom": None, "settings": {}, "precision": "float32", "compile": False}
+    rest: dict[str, Any] = {"custom": None, "settings": {}, "precision": "float32", "compile": False}
+    rest["tower"] = {"blocks": 4, "channels": 64}
     config = ModelConfig.model_validate({**given, "scale": {"obs": False}})
     assert config.model_dump(mode="json") == {**given, "scale": {"obs": False}, **rest}
+    tower = {"encoder": "tower", "tower": {"blocks": 2, "channels": 16}}
+    assert ModelConfig.model_validate(tower).model_dump(mode="json").items() >= tower.items()
     assert ModelConfig().hidden is None and ModelConfig().activation is None
 
 

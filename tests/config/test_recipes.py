@@ -49,7 +49,8 @@ def test_B164_every_setting_of_the_parts_is_accepted_by_itself(name: str) -> Non
     tree = resolve(base).config.to_tree()
     keys = [f"{section}.{key}" for section in ("policy", "model", "optimizer") for key in tree[section]]
     assert {"policy.learning_rate", "policy.gamma", "model.hidden"} <= set(keys)
-    assert {"optimizer.epochs", "optimizer.minibatch_size", "optimizer.rounds"} & set(keys)
+    sizes = ("epochs", "minibatch_size", "rounds", "pairs", "members")
+    assert {f"optimizer.{size}" for size in sizes} & set(keys)
     for dotted in keys:
         section, key = dotted.split(".")
         run = resolve(base, overrides={dotted: tree[section][key]})
