@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns, length, take
+from rlcore.errors import SpaceError
 
 
 class Symmetry(NamedTuple):
@@ -104,7 +105,8 @@ class BatchedModel(ABC):
     def draw_moves(self, states: Columns, rng: np.random.Generator) -> NDArray[np.int64]:
         """A legal move of each, or an outcome where chance is to move."""
         legal = self.legal(states)
-        assert legal is not None, "actions that are not discrete cannot be drawn evenly"
+        if legal is None:
+            raise SpaceError("moves are drawn where actions are Discrete, and this model's are not")
         weights = legal.astype(np.float64)
         outcomes = self.chance(states)
         if outcomes is not None:

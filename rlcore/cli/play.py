@@ -40,7 +40,10 @@ def _asked(game: PlayedGame) -> int | None:
     while True:
         try:
             answer = click.prompt(f"your move ({', '.join(map(str, legal))})", prompt_suffix=": ").strip()
-        except click.Abort:
+        except click.Abort as stopped:
+            # The end of the input leaves the game; Ctrl-C ends the command as it does everywhere.
+            if isinstance(stopped.__context__, KeyboardInterrupt):
+                raise
             return None
         if answer == "q":
             return None

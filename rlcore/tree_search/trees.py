@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns, map_columns, put, take
+from rlcore.errors import SpaceError
 from rlcore.model import BatchedModel
 from rlcore.tree import copy_tree
 
@@ -49,7 +50,8 @@ class Trees:
         """``roots [games]`` are positions that are not over; there is room for ``capacity`` nodes in all."""
         self.model = model
         legal, chance = model.legal(roots), model.chance(roots)
-        assert legal is not None, "only games with discrete actions can be searched"
+        if legal is None:
+            raise SpaceError("only models whose actions are Discrete can be searched, and this one's are not")
         self.actions = legal.shape[1]
         self.has_chance = chance is not None
         self.edges = max(self.actions, 0 if chance is None else chance.shape[1])

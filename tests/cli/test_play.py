@@ -56,6 +56,19 @@ def test_what_is_no_move_is_asked_for_again(run: Path) -> None:
     assert "'12' is no legal move" in output and "'x' is no legal move" in output and "'0' is no legal move" in output
 
 
+@pytest.mark.parametrize(("pressed", "code"), [(KeyboardInterrupt, 130), (EOFError, 0)])
+def test_ctrl_c_ends_a_game_as_it_ends_every_command(
+    run: Path, monkeypatch: pytest.MonkeyPatch, pressed: type[BaseException], code: int
+) -> None:
+    def prompt(_: str) -> str:
+        raise pressed
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", prompt)
+    with pytest.raises(SystemExit) as ended:
+        main(["play", str(run)])
+    assert ended.value.code == code
+
+
 def test_it_plays_itself_the_same_game_again(run: Path) -> None:
     first, second = (called("play", str(run), "--seat", "-1", "--simulations", "4")[1] for _ in range(2))
     assert first == second

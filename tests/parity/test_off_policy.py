@@ -16,6 +16,7 @@ from support.parity import (
     TOLERANCES,
     UPDATES,
     assert_equal,
+    assert_gradients_near,
     assert_near,
     assert_weights_near,
     graph_of,
@@ -129,7 +130,7 @@ def test_they_compute_the_same(case: str, precision: str) -> None:
         theirs, ours = (graph.gradients(batch, chosen) for graph in (one, other))
         assert theirs.count == ours.count
         assert_near(theirs.stats, ours.stats, tolerance)
-        assert_near(theirs.gradients, ours.gradients, tolerance)
+        assert_gradients_near(theirs.gradients, ours.gradients, tolerance)
         assert_near({"td_error": theirs.td_error}, {"td_error": ours.td_error}, tolerance)
     pinned = [graph.pin(batch) for graph in (one, other)]
     for i in range(UPDATES):

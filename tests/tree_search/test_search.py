@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 from support.small_games import Even, Nim, PerfectNim, TableGame
 
+from rlcore.columns import Columns
+from rlcore.errors import SpaceError
 from rlcore.model import BatchedModel
 from rlcore.tree_search import Leaves, Playouts, Search, SearchConfig, Trees
 from rlcore.tree_search.planner import best_moves, found_in
@@ -171,3 +173,16 @@ def test_room_for_nodes_grows_as_it_is_needed() -> None:
         Search(trees, Even(2), SearchConfig(solver=False)).run(60, rng)
     np.testing.assert_array_equal(small.edge_visits[small.roots], large.edge_visits[large.roots])
     assert small.capacity > 3
+
+
+def test_models_without_discrete_moves_are_refused() -> None:
+    class Steered(TableGame):
+        def legal(self, states: Columns) -> None:  # type: ignore[override]
+            return None
+
+    model, rng = Steered(2, {0: (0, {0: (1, (1.0, -1.0))})}), np.random.default_rng(0)
+    roots = model.initial(1, rng)
+    with pytest.raises(SpaceError, match="actions are Discrete"):
+        Trees(model, roots, 4)
+    with pytest.raises(SpaceError, match="actions are Discrete"):
+        model.draw_moves(roots, rng)
