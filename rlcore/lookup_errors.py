@@ -24,8 +24,8 @@ class Provided(Protocol):
 
 
 def closest(name: str, names: Iterable[str]) -> str | None:
-    """The one of ``names`` that was probably meant, or None. Case counts for looking up, not for guessing."""
-    by_lower = {known.lower(): known for known in names}
+    """The one of the other ``names`` that was probably meant, or None. Case counts for looking up, not for guessing."""
+    by_lower = {known.lower(): known for known in names if known != name}
     wanted = name.lower()
     for lower, known in by_lower.items():
         if lower == wanted or lower.endswith("." + wanted):

@@ -10,6 +10,7 @@ import pytest
 
 from rlcore import registry
 from rlcore.errors import AmbiguousPluginError, BrokenPluginError, InvalidPluginError, UnknownPluginError
+from rlcore.lookup_errors import closest, did_you_mean
 from rlcore.registry import Plugin, available, find, load
 
 RUNTIMES, OPTIMIZERS, GRAPHS = "rlcore.runtimes", "rlcore.optimizers", "rlcore.policy_graphs"
@@ -61,6 +62,11 @@ def test_misspelt_name_of_our_own_package_says_what_to_install(install):
     assert str(error.value) == (
         "unknown optimizer 'multigpu'\ninstalled: none\nrlcore-sync provides 'multi_gpu': pip install rlcore-sync"
     )
+
+
+def test_the_name_that_was_refused_is_not_suggested():
+    assert closest("slow", ["slow", "fast"]) is None
+    assert did_you_mean("slow", ["slow", "slower"]) == "; did you mean 'slower'?"
 
 
 def test_name_in_another_case_is_suggested_and_not_taken(install):

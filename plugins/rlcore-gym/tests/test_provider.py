@@ -151,6 +151,9 @@ def test_a_namespace_whose_package_is_not_installed(monkeypatch: pytest.MonkeyPa
     without_ale(monkeypatch)
     with pytest.raises(UnknownPluginError, match=r"\nids of ALE come with: pip install 'rlcore-gym\[atari\]'$"):
         make("ALE/Pong-v5")
+    monkeypatch.delitem(gymnasium.registry, "PongNoFrameskip-v4", raising=False)
+    with pytest.raises(UnknownPluginError, match=r"\nids of ALE come with: pip install 'rlcore-gym\[atari\]'$"):
+        make("PongNoFrameskip-v4")
 
 
 def test_a_namespace_whose_package_is_installed_is_imported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,6 +176,13 @@ def test_environments_that_cannot_be_built(registered: None) -> None:
     said = str(caught.value)
     assert said.startswith("environment 'Broken-v0': building it raised OSError: no such file: level.dat\n  File ")
     assert isinstance(caught.value.__cause__, OSError)
+
+
+def test_an_environment_that_makes_another_which_there_is_not() -> None:
+    """The id that was asked for is known, and is not suggested in its own place."""
+    gymnasium.register("Outer-v0", lambda: gymnasium.make("CartPol-v1"))
+    with pytest.raises(EnvError, match=r"^environment 'Outer-v0' cannot be built: .*`CartPol`"):
+        make("Outer-v0")
 
 
 def test_a_dependency_that_is_missing() -> None:

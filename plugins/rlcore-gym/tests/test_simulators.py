@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,36 @@ def test_without_noops_it_is_gymnasiums_preprocessing(ale: None) -> None:
         assert steps[number + 1].reward[0] == reward and steps[number + 1].terminated[0] == over
         shown.append(theirs.reset()[0] if over else obs)
     np.testing.assert_array_equal(ours, shown)
+
+
+IN_A_NEW_PROCESS = """
+from rlcore.envs import build_env
+for vectorization in ("sync", "process"):
+    env = build_env("PongNoFrameskip-v4", 1, {"atari": True, "frame_stack": 4, "vectorization": vectorization})
+    print(env.groups["default"][0].shape, env.frames_per_second)
+    env.close()
+try:
+    build_env("PongNoFrameskp-v4", 1, {})
+except Exception as error:
+    print(str(error).splitlines()[0])
+"""
+
+
+def test_ids_from_before_version_5_need_no_game_to_be_made_before() -> None:
+    pytest.importorskip("ale_py")
+    done = subprocess.run([sys.executable, "-c", IN_A_NEW_PROCESS], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines() == [
+        "(4, 84, 84) 15.0",
+        "(4, 84, 84) 15.0",
+        "environment provider 'gym' has no 'PongNoFrameskp-v4'; did you mean 'PongNoFrameskip-v4'?",
+    ], done.stderr
+
+
+@pytest.mark.parametrize("old", ["BreakoutNoFrameskip-v4", "Breakout-v4"])
+def test_preprocessed_games_of_before_version_5_skip_no_frame_twice(ale: None, old: str, same_step: Any) -> None:
+    settings = {"atari": True, "repeat_action_probability": 0.0}
+    expected = roll(make("ALE/Breakout-v5", 2, **settings), 60)
+    assert all(map(same_step, expected, roll(make(old, 2, atari=True), 60)))
 
 
 def test_noops_are_drawn_as_by_the_emulators() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
-from gymnasium.envs.registration import find_highest_version, get_env_id, load_env_creator, parse_env_id
+from gymnasium.envs.registration import EnvSpec, find_highest_version, get_env_id, load_env_creator, parse_env_id
 
 from rlcore.envs import own_settings, unknown_env
 from rlcore.errors import ConfigError, EnvError, UnknownPluginError, UserError
@@ -21,6 +21,9 @@ Env = gymnasium.Env[Any, Any]
 
 #: ``{namespace: (module that registers it, package that has the module)}`` of ids that no module names by itself.
 _NAMESPACES = {"ALE": ("ale_py", "'rlcore-gym[atari]'")}
+
+#: Whose ids have no namespace, but for those that Gymnasium or the program registered: ALE's before version 5.
+_WITHOUT_NAMESPACE = "ALE"
 
 
 class FromId:
@@ -48,7 +51,7 @@ class FromId:
     def _check_game(self) -> None:
         import_for(self.env_id)
         spec = gymnasium.registry.get(plain_id(self.env_id))
-        if spec is not None and isinstance(spec.entry_point, str) and not spec.entry_point.startswith("ale_py."):
+        if spec is not None and isinstance(spec.entry_point, str) and not _is_of_ale(spec):
             raise ConfigError(f"env_settings.atari: {self.env_id} is none of the games of ALE, which it is for")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -57,7 +60,9 @@ class FromId:
     def __setstate__(self, state: dict[str, Any]) -> None:
         spec = state.pop("spec")
         self.__dict__.update(state)
-        import_for(self.env_id)
+        # What the program registered itself is in no package that has to be imported.
+        if ":" in self.env_id or (spec is not None and _is_of_ale(spec)):
+            import_for(self.env_id)
         if spec is not None and spec.id not in gymnasium.registry:
             gymnasium.registry[spec.id] = spec
 
@@ -78,6 +83,10 @@ class FromCallable:
         if not isinstance(env, gymnasium.Env):
             raise EnvError(f"{self._name}: a {type(env).__qualname__} is no gymnasium.Env")
         return self._wrapping(env, self._name)
+
+
+def _is_of_ale(spec: EnvSpec) -> bool:
+    return isinstance(spec.entry_point, str) and spec.entry_point.startswith("ale_py.")
 
 
 def plain_id(env_id: str) -> str:
@@ -104,8 +113,6 @@ def made(env_id: str, keywords: Mapping[str, Any], build: Callable[[], Any]) -> 
         return build()
     except UserError:
         raise
-    except (gymnasium.error.UnregisteredEnv, gymnasium.error.DeprecatedEnv) as error:
-        raise _unknown(env_id, error) from error
     except gymnasium.error.Error as error:
         if plain_id(env_id) not in gymnasium.registry:
             raise _unknown(env_id, error) from error
@@ -124,7 +131,8 @@ def import_for(env_id: str) -> None:
     """Imports what registers the id: the module it names, or the package that owns its namespace."""
     module, colon, plain = env_id.rpartition(":")
     if not colon:
-        module, _ = _NAMESPACES.get(plain.partition("/")[0], ("", ""))
+        module, _ = _NAMESPACES.get(plain.rpartition("/")[0] or _WITHOUT_NAMESPACE, ("", ""))
+        plain = full_id(plain)
     if not module or plain in gymnasium.registry:
         return
     try:
@@ -147,7 +155,7 @@ def _unknown(env_id: str, error: gymnasium.error.Error) -> UnknownPluginError:
         return UnknownPluginError(lines[0])
     if not isinstance(error, gymnasium.error.NameNotFound):
         lines.append(str(error))
-    namespace = plain.rpartition("/")[0]
+    namespace = _WITHOUT_NAMESPACE if "NoFrameskip-" in plain else plain.rpartition("/")[0]
     if namespace in _NAMESPACES:
         module, package = _NAMESPACES[namespace]
         if sys.modules.get(module) is None:

@@ -43,7 +43,8 @@ def native_env(env_id: str, num_envs: int, own: GymSettings, keywords: Mapping[s
         shown = ", ".join(name for name in have if not name.startswith("ALE/"))
         raise ConfigError(
             f"env_settings.vectorization: {env_id} has no {NATIVE} implementation; leave the setting out for copies "
-            f"that step one after the other (with one are: {shown} and, where ale-py is installed, the games of ALE)"
+            f"that step one after the other (with one are: {shown} and, where ale-py is installed, the games of ALE, "
+            "as ALE/Pong-v5)"
         )
     if is_atari(spec):
         _check(own, env_id, _ATARI)
