@@ -305,12 +305,44 @@ def test_old_gym_results(play: Any) -> None:
     assert "reset(seed=...) raised TypeError" in failing(copies(Seedless()), play)
 
 
-def test_flags_that_are_none(play: Any) -> None:
-    env = copies(Returning(lambda env: (env.observe(), 0.0, np.array([True, False]), False, {})))
-    assert "for terminated or truncated, not a bool" in failing(env, play)
-    # Whatever has one truth value will do.
-    played = play(copies(Returning(lambda env: (env.observe(), 0.0, np.array([True]), np.False_, {}))), 2)
-    assert (played.column(2)[-1], played.column(3)[-1]) == (True, False)
+@pytest.mark.parametrize("flag", ["no", "", 2, 1, 0, 0.0, np.int64(0), None, [], np.array([True, False])], ids=repr)
+def test_flags_that_are_no_booleans(flag: Any, play: Any) -> None:
+    """Gymnasium's checker, which is switched off, does not take numbers for them either."""
+    for name, result in (("terminated", (flag, False)), ("truncated", (False, flag))):
+        faulty = Returning(lambda env, result=result: (env.observe(), 0.0, *result, {}))
+        said = f"Toy, slot 1, step 2: step() returned {flag!r} for {name}, which is no boolean"
+        assert failing(copies(CountEnv(100), faulty), play) == said
+
+
+@pytest.mark.parametrize("kind", [bool, np.bool_, np.array, lambda flag: np.array([flag])])
+def test_flags_that_are_booleans(kind: Callable[[bool], Any], play: Any) -> None:
+    """An array of one will do, as it does for rewards."""
+    for flags in ((True, False), (False, True), (False, False)):
+        faulty = Returning(lambda env, flags=flags: (env.observe(), 0.0, kind(flags[0]), kind(flags[1]), {}))
+        played = play(copies(faulty, CountEnv(100)), 2)
+        assert (played.column(2)[-1], played.column(3)[-1]) == flags
+
+
+class Flagging(SyncVectorEnv):
+    """Its second step returns ``flags`` as its terminations."""
+
+    def __init__(self, flags: Any) -> None:
+        super().__init__([lambda: CountEnv(100)] * 2)
+        self.steps, self.flags = 0, flags
+
+    def step(self, actions: Any) -> Any:
+        self.steps += 1
+        obs, reward, terminated, truncated, info = super().step(actions)
+        return obs, reward, terminated if self.steps < 2 else self.flags, truncated, info
+
+
+@pytest.mark.parametrize(
+    ("flags", "kind"), [([False, None], "object"), (["no", "no"], "<U2"), (np.zeros(2, np.int64), "int64")]
+)
+def test_flags_of_a_vector_environment_that_are_no_booleans(flags: Any, kind: str, play: Any) -> None:
+    said = failing(VectorEnvAdapter(Flagging(flags), "Toy"), play)
+    assert said == f"Toy, 2 copies in one, step 2: step() returned terminations of type {kind}, not bool"
+    assert play(VectorEnvAdapter(Flagging([False, True]), "Toy"), 2).column(2, 1)[-1] is True
 
 
 def test_B109_nothing_depends_on_info(play: Any) -> None:

@@ -232,6 +232,48 @@ def test_B115_rewards_that_are_no_finite_numbers(pays: Any, monkeypatch: pytest.
         sample(Paying, 6, joins={"a": 0}, leaves={"a": 9})
 
 
+class Flagging(Script):
+    """Returns ``flag`` of every agent in its second step, at the ``place`` in the result of one of the two flags."""
+
+    flag: Any = False
+    place = 2
+
+    def step(self, actions: Any) -> Any:
+        result = list(super().step(actions))
+        if self.t == 2:
+            result[self.place] = dict.fromkeys(self.agents, self.flag)
+        return tuple(result)
+
+
+@pytest.mark.parametrize("flag", ["no", "", 2, 1, 0, None, [True, False]], ids=repr)
+@pytest.mark.parametrize(("place", "name"), [(2, "terminated"), (3, "truncated")])
+def test_flags_that_are_no_booleans(flag: Any, place: int, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flagging, "flag", flag)
+    monkeypatch.setattr(Flagging, "place", place)
+    with pytest.raises(BadValueError) as caught:
+        sample(Flagging, 6, joins={"a": 0}, leaves={"a": 9})
+    said = f"Flagging, slot 0, step 1: agent 'a': {name} is {flag!r}, which is no boolean"
+    assert str(caught.value).endswith(said)
+
+
+class FlaggingInTurns(Mortal):
+    """Does not know whether an agent's episode ended."""
+
+    def step(self, action: Any) -> None:
+        super().step(action)
+        self.terminations[self.agent_selection] = None
+
+
+def test_flags_that_are_no_booleans_in_turns() -> None:
+    with pytest.raises(BadValueError, match="FlaggingInTurns, slot 0, step 0: agent 'b': terminated is None, which is"):
+        sample(FlaggingInTurns, 6)
+
+
+def test_flags_as_arrays_of_one_boolean(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Flagging, "flag", np.array([False]))
+    assert len(sample(Flagging, 6, joins={"a": 0}, leaves={"a": 9})["a"][0][1]) == 6
+
+
 def test_B042_rewards_as_arrays_of_one_number(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Paying, "pays", np.array([2.5]))
     assert 2.5 in sample(Paying, 6, joins={"a": 0}, leaves={"a": 9})["a"][0][1]

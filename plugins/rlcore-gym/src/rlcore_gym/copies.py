@@ -27,6 +27,8 @@ from rlcore_gym.stepping import NEVER, Env, Step, check_distinct, share_memory
 
 _NONE = np.zeros(0, np.int64)
 
+_BOOLEANS = frozenset({bool, np.bool_})
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -323,26 +325,29 @@ class Copies:
 
     def _write_flags(self, terminated: Sequence[Any], truncated: Sequence[Any]) -> NDArray[np.int64]:
         """Fills the flag columns; the slots whose episode is over."""
+        terminated = self._booleans(terminated, "terminated")
+        truncated = self._booleans(truncated, "truncated")
         self._until_limit -= 1
-        if self._until_limit > 0 and not (_any(terminated) or _any(truncated)):
+        if self._until_limit > 0 and not (any(terminated) or any(truncated)):
             return _NONE
         board = self.board
-        try:
-            board.terminated[:] = terminated
-            board.truncated[:] = truncated
-        except (TypeError, ValueError):
-            board.terminated[:] = [self._flag(slot, flag) for slot, flag in enumerate(terminated)]
-            board.truncated[:] = [self._flag(slot, flag) for slot, flag in enumerate(truncated)]
+        board.terminated[:] = terminated
+        board.truncated[:] = truncated
         if self._until_limit <= 0:
             board.truncated |= board.env_step >= self._limits
         np.logical_or(board.terminated, board.truncated, out=board.over)
         return np.flatnonzero(board.over)
 
-    def _flag(self, slot: int, value: Any) -> bool:
-        if np.size(value) != 1:
-            said = f"step() returned {value!r} for terminated or truncated, not a bool"
+    def _booleans(self, flags: Sequence[Any], name: str) -> Sequence[bool]:
+        """The flags called ``name``. ``BadValueError`` for the first that is no boolean, nor an array of one."""
+        if _BOOLEANS.issuperset(map(type, flags)):
+            return flags
+        values = [_boolean(flag) for flag in flags]
+        if None in values:
+            slot = values.index(None)
+            said = f"step() returned {flags[slot]!r} for {name}, which is no boolean"
             raise BadValueError(f"{self.where(slot)}: {said}")
-        return bool(value)
+        return [value is True for value in values]
 
     def _distance_to_limit(self) -> int:
         """In how many steps the first slot can reach its time limit."""
@@ -389,9 +394,10 @@ class Copies:
             close(slot, where)
 
 
-def _any(flags: Sequence[Any]) -> bool:
+def _boolean(flag: Any) -> bool | None:
+    """A flag, or an array of one, as a bool; None for all else, numbers among it, as in Gymnasium's checker."""
     try:
-        return any(flags)
-    except ValueError:
-        # Neither true nor false: looked at one by one, the culprit is named.
-        return True
+        array = np.asarray(flag)
+    except (TypeError, ValueError):
+        return None
+    return bool(array.item()) if array.dtype == np.bool_ and array.size == 1 else None

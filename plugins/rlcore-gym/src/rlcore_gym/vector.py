@@ -129,7 +129,9 @@ class VectorEnvAdapter(LockstepEnv):
         if array.shape != (self.num_slots,):
             said = f"step() returned {what} of shape {array.shape}, not ({self.num_slots},)"
             raise BadValueError(f"{self._where()}: {said}")
-        return array.astype(np.bool_, copy=False)
+        if array.dtype != np.bool_:
+            raise BadValueError(f"{self._where()}: step() returned {what} of type {array.dtype}, not bool")
+        return array
 
     def _ends_next_step(self, obs: Columns, info: Mapping[str, Any]) -> Columns:
         np.logical_not(self._board.over, out=self._needs_action)

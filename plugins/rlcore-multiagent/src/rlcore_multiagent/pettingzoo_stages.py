@@ -10,6 +10,7 @@ from rlcore.errors import BadValueError
 from rlcore_multiagent.masks import InfoMasks, Infos, may_be_masked
 from rlcore_multiagent.pettingzoo_env import frame, own_agents, own_copy, own_spaces
 from rlcore_multiagent.stage import Ending, Stage, Turn
+from rlcore_multiagent.values import boolean
 
 
 class ParallelStage(Stage):
@@ -37,9 +38,10 @@ class ParallelStage(Stage):
         observations, rewards, terminated, truncated, infos = self._env.step(names)
         ended = {}
         for agent in observations.keys() | terminated.keys() | truncated.keys():
-            if terminated.get(agent, False) or truncated.get(agent, False):
+            for_good = _flag(agent, terminated.get(agent, False), "terminated")
+            if _flag(agent, truncated.get(agent, False), "truncated") or for_good:
                 obs = self._seen(agent, self._last(agent, observations), infos)
-                ended[self._number(agent)] = Ending(obs, bool(terminated.get(agent, False)))
+                ended[self._number(agent)] = Ending(obs, for_good)
         asked = self._ask(observations, infos, ended)
         over = not asked and not self._env.agents
         return Turn({self._number(agent): reward for agent, reward in rewards.items()}, ended, asked, over)
@@ -74,6 +76,14 @@ class ParallelStage(Stage):
 
     def close(self) -> None:
         self._env.close()
+
+
+def _flag(agent: str, flag: Any, name: str) -> bool:
+    """The flag called ``name``. ``BadValueError`` where it is no boolean, nor an array of one."""
+    value = boolean(flag)
+    if value is None:
+        raise BadValueError(f"agent '{agent}': {name} is {flag!r}, which is no boolean")
+    return value
 
 
 class TurnStage(Stage):
@@ -115,9 +125,10 @@ class TurnStage(Stage):
             obs, reward, terminated, truncated, info = self._env.last()
             seen = self._masks.seen(agent, own_copy(obs), info)
             rewards[number] = rewards.get(number, 0.0) + float(reward)
-            if not (terminated or truncated):
+            for_good = _flag(agent, terminated, "terminated")
+            if not (_flag(agent, truncated, "truncated") or for_good):
                 return Turn(rewards, ended, {number: seen}, False)
-            ended[number] = Ending(seen, bool(terminated))
+            ended[number] = Ending(seen, for_good)
             self._env.step(None)
         return Turn(rewards, ended, {}, True)
 

@@ -35,6 +35,17 @@ def reward_number(reward: Any) -> float | None:
     return number if abs(number) <= _LARGEST else None
 
 
+def boolean(flag: Any) -> bool | None:
+    """A flag, or an array of one, as a bool; None for all else, numbers among it."""
+    if flag is True or flag is False:
+        return bool(flag)
+    try:
+        array = np.asarray(flag)
+    except (TypeError, ValueError):
+        return None
+    return bool(array.item()) if array.dtype == np.bool_ and array.size == 1 else None
+
+
 class ObservationWriter:
     """Turns observations of one space, nested as it is, into columns, a few numpy calls for all of them."""
 
