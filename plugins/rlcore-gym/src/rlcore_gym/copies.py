@@ -23,11 +23,9 @@ from rlcore_gym.replay import ActionLog, leaves
 from rlcore_gym.seeds import Draws, Follow, draws, following_seed
 from rlcore_gym.slot import Slot, short
 from rlcore_gym.spaces import check_alike, too_large
-from rlcore_gym.stepping import NEVER, Env, Step, check_distinct, share_memory
+from rlcore_gym.stepping import BOOLEANS, NEVER, Env, Step, boolean, check_distinct, share_memory
 
 _NONE = np.zeros(0, np.int64)
-
-_BOOLEANS = frozenset({bool, np.bool_})
 
 
 @dataclass(frozen=True)
@@ -340,9 +338,9 @@ class Copies:
 
     def _booleans(self, flags: Sequence[Any], name: str) -> Sequence[bool]:
         """The flags called ``name``. ``BadValueError`` for the first that is no boolean, nor an array of one."""
-        if _BOOLEANS.issuperset(map(type, flags)):
+        if BOOLEANS.issuperset(map(type, flags)):
             return flags
-        values = [_boolean(flag) for flag in flags]
+        values = [boolean(flag) for flag in flags]
         if None in values:
             slot = values.index(None)
             said = f"step() returned {flags[slot]!r} for {name}, which is no boolean"
@@ -392,12 +390,3 @@ class Copies:
         slots, self.slots = self.slots, []
         for slot, where in zip(slots, wheres, strict=True):
             close(slot, where)
-
-
-def _boolean(flag: Any) -> bool | None:
-    """A flag, or an array of one, as a bool; None for all else, numbers among it, as in Gymnasium's checker."""
-    try:
-        array = np.asarray(flag)
-    except (TypeError, ValueError):
-        return None
-    return bool(array.item()) if array.dtype == np.bool_ and array.size == 1 else None

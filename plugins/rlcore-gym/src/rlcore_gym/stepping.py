@@ -18,6 +18,9 @@ Step = Callable[[Any], Any]
 #: The time limit, in steps, where there is none.
 NEVER = int(np.iinfo(np.int64).max)
 
+#: What flags of endings are, as Gymnasium's checker has it.
+BOOLEANS = frozenset({bool, np.bool_})
+
 
 def check_distinct(envs: Sequence[Env], name: str, first: int = 0) -> None:
     """``EnvError`` where two copies are the same object; they are numbered from ``first``."""
@@ -58,6 +61,15 @@ class CopyingStep:
             return result
         self.seen = result[0]
         return (copy.deepcopy(result[0]), *result[1:])
+
+
+def boolean(flag: Any) -> bool | None:
+    """A flag, or an array of one, as a bool; None for all else, numbers among it."""
+    try:
+        array = np.asarray(flag)
+    except (TypeError, ValueError):
+        return None
+    return bool(array.item()) if array.dtype == np.bool_ and array.size == 1 else None
 
 
 def share_memory(observed: Sequence[Any]) -> bool:
