@@ -54,7 +54,7 @@ def test_self_play_comes_to_lose_no_game_of_tic_tac_toe_against_a_perfect_player
         "policies": {"me": {}, "past": {"optimizer": {"name": "self_play", "of": "me", "every": 3, "pool": 50}}},
         "policy_of": {0: "me", 1: "past"},
         # Advantages as they are keep the entropy bonus in proportion to what a game is worth: moves that are equally
-        # good stay equally likely, and so both players go on visiting every line that a perfect player may choose.
+        # good stay likely, and so both players go on visiting the lines that a perfect player may choose.
         "policy": {
             "learning_rate": [[0, 2e-3], [800_000, 1e-4]],
             "entropy_coeff": [[0, 0.2], [800_000, 0.08]],
