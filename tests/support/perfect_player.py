@@ -29,7 +29,7 @@ def after(board: Board, move: int) -> Board:
 
 
 class PerfectPlayer:
-    """Draws among the best moves. It reads OpenSpiel's planes: empty, noughts, crosses; crosses begin."""
+    """Draws among the best moves. It reads the board of ``batched:tictactoe``: own marks and the other one's."""
 
     lookahead = 0
     postprocess = None
@@ -39,12 +39,11 @@ class PerfectPlayer:
 
     def act(self, obs: Columns, state: Any = (), *, rows: Any = None, explore: bool = True, rng: Any) -> ActOutput:
         assert isinstance(obs, dict)
-        return ActOutput(np.array([self._move(planes, rng) for planes in obs["observation"]], np.int64))
+        return ActOutput(np.array([self._move(board, rng) for board in obs["board"]], np.int64))
 
-    def _move(self, planes: Any, rng: np.random.Generator) -> int:
-        noughts, crosses = planes[1].ravel(), planes[2].ravel()
-        own, other = (crosses, noughts) if crosses.sum() == noughts.sum() else (noughts, crosses)
-        board = tuple((own - other).astype(int).tolist())
+    def _move(self, marks: Any, rng: np.random.Generator) -> int:
+        own, other = marks.reshape(9, 2).astype(int).T
+        board = tuple((own - other).tolist())
         moves = [i for i in range(9) if board[i] == 0]
         worth = [-value(after(board, move)) for move in moves]
         return int(rng.choice([move for move, one in zip(moves, worth, strict=True) if one == max(worth)]))
