@@ -16,6 +16,7 @@ from pathlib import Path
 
 from rlcore import known, lookup_errors, plugin_check, registry
 from rlcore.errors import AmbiguousPluginError
+from rlcore.requirements import is_of_extra, required_name, requirements
 
 #: Seconds after which asking the driver counts as failed.
 PATIENCE_S = 30.0
@@ -187,11 +188,7 @@ def _built_on(name: str) -> str:
 
 def _requirements(distribution: str) -> list[str]:
     """The names of what a distribution requires, without extras."""
-    try:
-        lines = importlib.metadata.requires(distribution) or []
-    except importlib.metadata.PackageNotFoundError:
-        return []
-    names = [re.split(r"[\s<>=!~;\[(]", line, maxsplit=1)[0] for line in lines if "extra ==" not in line]
+    names = [required_name(line) for line in requirements(distribution) if not is_of_extra(line)]
     return list(dict.fromkeys(name for name in names if not name.startswith("rlcore-")))
 
 

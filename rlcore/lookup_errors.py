@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from rlcore.errors import AmbiguousPluginError, UnknownPluginError
 from rlcore.known import framework_of, names_of
+from rlcore.requirements import provider_of
 
 
 class Provided(Protocol):
@@ -78,8 +80,19 @@ def not_in(framework: str, graph: str, graphs: Sequence[str], installed: Sequenc
     return UnknownPluginError("\n".join(lines))
 
 
+def what_is_missing(error: BaseException, distribution: str, target: str) -> str:
+    """``"; pip install tensorflow"`` where importing ``target`` of ``distribution`` failed for a module of another
+    package that is not installed, else nothing. Where metadata does not say who provides the module, its name alone."""
+    module = error.name if isinstance(error, ModuleNotFoundError) else None
+    # A missing part of a package that is there, or of the plugin's own, is a fault that no other package mends.
+    if not module or "." in module or module == re.split("[.:]", target)[0]:
+        return ""
+    provider = provider_of(module, distribution)
+    return f"; {install_line(provider)}" if provider else f"; install what provides '{module}'"
+
+
 def install_line(distribution: str) -> str:
-    """The command that installs one of our own packages."""
+    """The command that installs a package."""
     return f"pip install {distribution}"
 
 

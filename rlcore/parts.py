@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlcore import registry
-from rlcore.config import EvaluatorSettings, ResolvedOptimizer, ResolvedPolicy, RuntimeSettings
+from rlcore.config import EvaluatorSettings, ResolvedPolicy, RuntimeSettings
 from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import build_env
 from rlcore.errors import ConfigError
@@ -108,10 +108,7 @@ def _build_around(
     runtime = start_runtime(config.runtime)
     try:
         evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
-        optimizers = [
-            _made(one, optimizer_config(one.settings, config, i), evaluators, runtime, config.stop)
-            for i, one in enumerate(trainings)
-        ]
+        optimizers = [_made(one, evaluators, runtime, config.stop) for one in trainings]
         if starts:
             evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     except BaseException:
@@ -203,21 +200,23 @@ def _start_evaluators(
 class _Training:
     """An optimizer that is to be made, and the policies that it trains."""
 
+    name: str
     optimizer: type[PolicyOptimizer]
-    settings: ResolvedOptimizer
+    config: OptimizerConfig
     policy_ids: tuple[str, ...]
+
+    @property
+    def follows(self) -> str | None:
+        """The policy that its own follow; None where they learn themselves."""
+        return self.optimizer.follows(self.config)
 
 
 def _made(
-    training: _Training,
-    config: OptimizerConfig,
-    evaluators: EvaluatorSet,
-    runtime: Runtime,
-    stop: Mapping[str, float],
+    training: _Training, evaluators: EvaluatorSet, runtime: Runtime, stop: Mapping[str, float]
 ) -> PolicyOptimizer:
-    prospect = Prospect(evaluators.local, runtime, config, training.policy_ids, stop)
+    prospect = Prospect(evaluators.local, runtime, training.config, training.policy_ids, stop)
     announce(training.optimizer.remarks(prospect))
-    return training.optimizer(evaluators.local, evaluators, runtime, config, training.policy_ids)
+    return training.optimizer(evaluators.local, evaluators, runtime, training.config, training.policy_ids)
 
 
 def _trainings(run: Resolved) -> list[_Training]:
@@ -229,8 +228,25 @@ def _trainings(run: Resolved) -> list[_Training]:
     if not groups:
         raise ConfigError("policies: none of them is trained")
     found = []
-    for policy_ids in groups.values():
+    for i, policy_ids in enumerate(groups.values()):
         settings = run.policies[policy_ids[0]].optimizer
-        found.append(_Training(registry.load("optimizer", settings.name), settings, tuple(policy_ids)))
-    check_together([one.settings.name for one in found], [one.optimizer for one in found])
+        optimizer, config = registry.load("optimizer", settings.name), optimizer_config(settings, run.config, i)
+        found.append(_Training(settings.name, optimizer, config, tuple(policy_ids)))
+    check_together([one.name for one in found], [one.optimizer for one in found])
+    _check_followed(found, run)
     return found
+
+
+def _check_followed(trainings: Sequence[_Training], run: Resolved) -> None:
+    """``ConfigError`` where policies follow one that does not learn: nothing would come of it.
+
+    A name that is no policy's, or one of its own, an optimizer refuses in its own words.
+    """
+    learning = {policy_id for one in trainings if one.follows is None for policy_id in one.policy_ids}
+    for one in trainings:
+        if one.follows in run.policies and one.follows not in learning.union(one.policy_ids):
+            own = ", ".join(f"'{policy_id}'" for policy_id in one.policy_ids)
+            raise ConfigError(
+                f"policies: {own} (optimizer {one.name}) can only become what '{one.follows}' was, and that one does "
+                "not learn; train it"
+            )

@@ -34,7 +34,13 @@ def policy_function(policy_of: PolicyOf | Mapping[Any, str] | None, policy_ids: 
         function = policy_of
 
         def ask(agent_id: Any) -> str:
-            name = function(agent_id)
+            try:
+                name = function(agent_id)
+            except Exception as error:
+                raise UserError(
+                    f"policy_of: {registry.target_of(function)} fails for agent {agent_id!r}: "
+                    f"{type(error).__name__}: {' '.join(str(error).split())}"
+                ) from error
             if name not in policy_ids:
                 raise UserError(f"policy_of gave {name!r} for agent {agent_id!r}; policies are: {known_policies}")
             return name

@@ -98,6 +98,14 @@ class PolicyOptimizer(ABC):
         """What a user should know of its settings, before anything of it is started."""
         return ()
 
+    @classmethod
+    def follows(cls, config: OptimizerConfig) -> str | None:
+        """The policy whose learning is all that the trained ones become; None where they learn themselves.
+
+        A run where that policy does not learn is refused before anything is started.
+        """
+        return None
+
     def _check(self, policy_id: str, graph: type[PolicyGraph]) -> None:
         """Refuses a graph that lacks what this optimizer requires."""
         lacking = sorted(name for name in self.requires if getattr(graph, name) is getattr(PolicyGraph, name))

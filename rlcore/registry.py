@@ -27,6 +27,7 @@ from stevedore import DriverManager
 
 from rlcore import known, lookup_errors
 from rlcore.errors import AmbiguousPluginError, BrokenPluginError, InvalidPluginError, UnknownPluginError
+from rlcore.requirements import canonical
 
 if TYPE_CHECKING:
     from rlcore.algorithm import Algorithm
@@ -110,7 +111,7 @@ class Plugin:
 
     def is_of(self, distribution: str) -> bool:
         """Whether the distribution of that name provides it, in any of the spellings that installers take for one."""
-        return self.distribution is not None and _canonical(self.distribution) == _canonical(distribution)
+        return self.distribution is not None and canonical(self.distribution) == canonical(distribution)
 
 
 @dataclass(frozen=True)
@@ -271,7 +272,8 @@ def load_plugin(plugin: Plugin) -> Any:
     try:
         part = _OneEntryPoint(entry_point).driver
     except (Exception, SystemExit) as error:
-        raise BrokenPluginError(f"{what} cannot be imported ({plugin.target}): {_cause(error)}") from error
+        hint = lookup_errors.what_is_missing(error, plugin.distribution, plugin.target)
+        raise BrokenPluginError(f"{what} cannot be imported ({plugin.target}): {_cause(error)}{hint}") from error
     which.check(part, what)
     return part
 
@@ -376,11 +378,6 @@ def _same(old: object, new: object) -> bool:
 def _is_gymnasiums_own(spec: EnvSpec) -> bool:
     makers = [maker for maker in (spec.entry_point, spec.vector_entry_point) if maker is not None]
     return all(str(maker if isinstance(maker, str) else maker.__module__).startswith("gymnasium.") for maker in makers)
-
-
-def _canonical(distribution: str) -> str:
-    """A distribution's name in the one form in which installers compare it."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _plugin(kind: str, entry_point: importlib.metadata.EntryPoint) -> Plugin:

@@ -159,7 +159,7 @@ def test_B167_one_failing_plugin_is_a_warning_with_its_name_and_stops_nobody(ins
     assert load_module("logger_hook").seen == [{"iteration": 1}]
     assert [str(each.message) for each in warned] == [
         "going on without an installed hook plugin: hook 'bad' of bad 3.0 cannot be imported (bad_hook): "
-        "ModuleNotFoundError: No module named 'no_such_thing'",
+        "ModuleNotFoundError: No module named 'no_such_thing'; install what provides 'no_such_thing'",
         "going on without an installed hook plugin: hook 'worse' of worse 3.0 implements no event; "
         f"mark its functions with rlcore.hooks.hookimpl\n{EVENTS}",
     ]

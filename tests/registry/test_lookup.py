@@ -101,9 +101,38 @@ def test_B167_broken_plugin_breaks_only_who_asks_for_it(install, runtime_source)
         load("runtime", "bad")
     assert str(error.value) == (
         "runtime 'bad' of bad 3.0 cannot be imported (bad_runtime:Bad): "
-        "ModuleNotFoundError: No module named 'no_such_thing'"
+        "ModuleNotFoundError: No module named 'no_such_thing'; install what provides 'no_such_thing'"
     )
     assert isinstance(error.value.__cause__, ModuleNotFoundError)
+
+
+@pytest.mark.parametrize(
+    ("module", "hint"),
+    [
+        ("no_such_thing", "'no_such_thing'; pip install No.Such-Thing"),
+        ("extra_thing.deep", "'extra_thing'; pip install extra-thing"),
+        ("other_thing", "'other_thing'; install what provides 'other_thing'"),
+        # What is lacking here is no package.
+        ("bad_runtime.deep", "'bad_runtime.deep'; 'bad_runtime' is not a package"),
+        ("json.deep", "'json.deep'"),
+    ],
+)
+def test_a_missing_package_is_named_as_the_plugins_metadata_do(install, module, hint):
+    install(
+        "bad",
+        groups={RUNTIMES: {"bad": "bad_runtime:Bad"}},
+        modules={"bad_runtime": f"import {module}"},
+        metadata={"Requires-Dist": "No.Such-Thing[all]>=2", "Requires-dist": "extra-thing; extra == 'more'"},
+    )
+    with pytest.raises(BrokenPluginError) as error:
+        load("runtime", "bad")
+    assert str(error.value).endswith(f"ModuleNotFoundError: No module named {hint}")
+
+
+def test_a_plugin_whose_own_module_is_gone_names_no_other_package(install):
+    install("bad", groups={RUNTIMES: {"bad": "gone_runtime:Bad"}})
+    with pytest.raises(BrokenPluginError, match=r"No module named 'gone_runtime'$"):
+        load("runtime", "bad")
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,13 @@ def test_policy_of_to_a_policy_that_does_not_exist() -> None:
         trainer.step()
 
 
+def test_a_policy_of_that_fails_names_itself_and_the_agent() -> None:
+    fails = r"^policy_of: \w+:getcwd fails for agent 'left': TypeError: .*getcwd\(\) takes no arguments \(1 given\)$"
+    with Trainer(two_agents({"policy_of": "os:getcwd"})) as trainer, pytest.raises(UserError, match=fails) as error:
+        trainer.step()
+    assert isinstance(error.value.__cause__, TypeError)
+
+
 def test_agents_that_are_numbers_have_their_policies_in_a_saved_run_as_well(tmp_path: Path) -> None:
     config = two_agents({"env_settings": {"agent_ids": [0, 1]}})
     config["policy_of"] = {0: "left", 1: "right"}

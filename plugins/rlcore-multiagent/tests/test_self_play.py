@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rlcore.errors import OptimizerError, UserError
+from rlcore.errors import ConfigError, OptimizerError, UserError
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.trainer import Trainer
 from rlcore_multiagent import Pool, Record, play_games, win_rates
@@ -106,6 +106,25 @@ def test_a_run_goes_on_with_pool_and_table(tmp_path: Path) -> None:
 def test_opponents_that_cannot_be(blue: dict[str, Any], message: str) -> None:
     with pytest.raises(OptimizerError, match=message):
         Trainer(config(policies={"red": {}, "blue": blue}))
+
+
+PAST = {"optimizer": {"name": "self_play", "of": "red"}}
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        {"red": {"trained": False}, "blue": PAST},
+        # Each follows the other.
+        {"red": {"optimizer": {"name": "self_play", "of": "blue"}}, "blue": PAST},
+    ],
+)
+def test_playing_against_whom_nobody_trains_is_refused_before_anything_starts(
+    policies: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=r"^policies: '\w+' \(optimizer self_play\) .*'\w+' was, .* does not learn"):
+        Trainer(config(policies=policies), out=tmp_path / "run")
+    assert not (tmp_path / "run").exists()
 
 
 def test_a_tournament_is_a_table_of_win_rates() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from hypothesis import strategies as st
 from rlcore.batch import LENGTH, SampleBatch
 from rlcore.errors import BatchError, CheckpointError, ConfigError, OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.graph_spec import GraphSpec
+from rlcore.graph_spec import GraphSpec, RemarkWarning
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PolicyGraph
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.testing import Contexts, TableValue, TwoAgentEnv
 from rlcore.testing.kit.trees import copied
+from rlcore.testing.linear import LinearPG
 from rlcore.testing.linear_q import LinearQ
 from rlcore.trainer import Trainer
 from rlcore_replay import HindsightBuffer, Replay, ReplayBuffer, SequenceBuffer, bytes_for, memory
@@ -202,6 +204,18 @@ def test_a_graph_without_errors_cannot_have_priorities() -> None:
     with pytest.raises(OptimizerError, match=r"policy 'default' gives no TD error, which optimizer\.prioritized"):
         for _ in range(3):
             one.step()
+
+
+def test_a_graph_that_notes_advantages_is_remarked_on_once() -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for graph in (LinearPG, LinearQ):
+            one = make(graph=graph)
+            for _ in range(3):
+                one.step()
+    (only,) = caught
+    assert only.category is RemarkWarning
+    assert str(only.message).startswith("policy 'default' (LinearPG) notes advantages with its samples")
 
 
 def test_skipped_updates_change_neither_weights_nor_priorities() -> None:

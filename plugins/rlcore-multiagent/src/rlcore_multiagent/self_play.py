@@ -71,6 +71,11 @@ class SelfPlay(PolicyOptimizer):
         #: Slots, by evaluator and number, in which a game has begun since the opponent was changed.
         self._fresh: set[tuple[int, int]] = set()
 
+    @classmethod
+    def follows(cls, config: OptimizerConfig) -> str:
+        assert isinstance(config, SelfPlayConfig)
+        return config.of
+
     def _check_policies(self) -> None:
         of = self.config.of
         if of not in self.local.policies:

@@ -10,12 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rlcore.batch import BATCH_INDEXES, SampleBatch
+from rlcore.batch import ADVANTAGES, BATCH_INDEXES, MultiAgentBatch, SampleBatch
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
+from rlcore.graph_spec import announce
 from rlcore.learner import Learner
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import LearnOutput, Weights
+from rlcore.policy_graph import LearnOutput, Remark, Weights
 from rlcore.policy_optimizer import MeanStats, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.schedule import value_at
@@ -65,6 +66,7 @@ class Replay(PolicyOptimizer):
         for _ in range(self.config.rounds):
             started = now()
             batch = self.evaluators.fetch(self.reader.round(), self.trains)
+            announce(self._remarks_on_first(batch))
             self.memory.add(batch)
             sampled = now()
             self.learner.advance(batch.env_steps)
@@ -83,6 +85,17 @@ class Replay(PolicyOptimizer):
             env_steps += batch.env_steps
         skipped = self.learner.skipped_updates - skipped
         return StepResult(env_steps, learnt_rows, updates - skipped, skipped, stats=stats.mean(), timers=timers)
+
+    def _remarks_on_first(self, batch: MultiAgentBatch) -> Iterator[Remark]:
+        """Advantages are worked out once, for the policy that sampled, and say nothing of what it has become since."""
+        for policy_id, own in batch.items():
+            if ADVANTAGES in own.rows and not len(self.memory.buffers[policy_id]):
+                graph = type(self.learner.graphs[policy_id]).__name__
+                text = (
+                    f"policy '{policy_id}' ({graph}) notes advantages with its samples, which hold for what it was "
+                    "then, and optimizer replay learns from old ones: use an off-policy graph, or another optimizer"
+                )
+                yield Remark(text, warns=True)
 
     def _updates_due(self, policy_id: str, buffer: Buffer) -> Iterator[LearnOutput]:
         """The updates of one policy that are due, one by one, each from a minibatch of its own.

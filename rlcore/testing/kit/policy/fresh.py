@@ -6,12 +6,12 @@ import importlib.metadata
 import json
 import os
 import pickle
-import re
 import subprocess
 import sys
 from typing import Any, NamedTuple
 
 from rlcore.policy_graph import Actor
+from rlcore.requirements import canonical, is_of_extra, required_name, requirements
 from rlcore.testing.kit.trees import copied
 
 TIMEOUT = 180.0
@@ -64,32 +64,19 @@ def foreign_packages(actor: Actor, modules: set[str]) -> list[str]:
     """The installed packages among ``modules`` that neither the kernel needs nor are the actor's own."""
     owners = importlib.metadata.packages_distributions()
     own = type(actor).__module__.partition(".")[0]
-    allowed = _required("rlcore") | {_canonical(name) for name in owners.get(own, [])}
-    found = {_canonical(name) for module in modules for name in owners.get(module, [])}
+    allowed = _required("rlcore") | {canonical(name) for name in owners.get(own, [])}
+    found = {canonical(name) for module in modules for name in owners.get(module, [])}
     return sorted(found - allowed)
 
 
 def _required(distribution: str) -> set[str]:
     """The distribution and all that it requires, directly or not, extras left out."""
     found: set[str] = set()
-    waiting = [_canonical(distribution)]
+    waiting = [canonical(distribution)]
     while waiting:
         name = waiting.pop()
         if name in found:
             continue
         found.add(name)
-        try:
-            lines = importlib.metadata.requires(name) or []
-        except importlib.metadata.PackageNotFoundError:
-            continue
-        waiting += [_canonical(_name(line)) for line in lines if "extra ==" not in line]
+        waiting += [canonical(required_name(line)) for line in requirements(name) if not is_of_extra(line)]
     return found
-
-
-def _name(requirement: str) -> str:
-    match = re.match(r"[A-Za-z0-9._-]+", requirement)
-    return match.group() if match else requirement
-
-
-def _canonical(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
