@@ -126,7 +126,6 @@ def test_modes_are_chosen_by_the_batch_size() -> None:
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": 5}, "env_settings.batch_size: 5 of 4"),
         ({"batch_size": 0}, "env_settings.batch_size"),
         ({"seed": 3}, "env_settings.seed: rlcore sets it"),
         ({"gravity": 3}, "gravity"),
