@@ -14,7 +14,7 @@ import pytest
 from rlcore.env import DEFAULT_GROUP
 from rlcore.envs import build_env
 from rlcore.errors import ConfigError
-from rlcore_batched.envpool_env import LockstepEnvPool, ReadyEnvPool
+from rlcore_batched.envpool_env import EnvPoolEnv, LockstepEnvPool, ReadyEnvPool
 
 
 class Pool:
@@ -53,20 +53,21 @@ def envpool(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "envpool", module)
 
 
-@pytest.mark.parametrize(("copies", "together"), [(1, 1), (2, 2), (4, 4), (6, 4)])
-def test_fewer_copies_than_the_batch_size_are_all_waited_for(copies: int, together: int) -> None:
-    """As in an evaluation of fewer episodes: what holds for the training environments' number holds for it too."""
+@pytest.mark.parametrize(
+    ("copies", "together", "mode"),
+    [(1, 1, LockstepEnvPool), (2, 2, LockstepEnvPool), (4, 4, LockstepEnvPool), (6, 4, ReadyEnvPool)],
+)
+def test_where_there_are_no_more_copies_than_the_batch_size_all_are_waited_for(
+    copies: int, together: int, mode: type[EnvPoolEnv]
+) -> None:
+    """As in an evaluation of a few episodes: the training environments' settings hold for it too."""
     env = build_env("envpool:Mine-v1", copies, {"batch_size": 4})
-    assert isinstance(env, ReadyEnvPool)
+    assert type(env) is mode
     env.reset(0)
     for _ in range(3):
         step = env.poll(None)[DEFAULT_GROUP]
         assert len(step.slot) == together
         env.send({DEFAULT_GROUP: (step.slot, np.zeros(together, np.int64))})
-
-
-def test_without_a_batch_size_all_copies_go_in_lockstep() -> None:
-    assert isinstance(build_env("envpool:Mine-v1", 3, {}), LockstepEnvPool)
 
 
 @pytest.mark.parametrize("size", [0, -1])

@@ -29,7 +29,7 @@ _LIMIT, _FRAMES, _REPEAT = "max_episode_steps", "max_num_frames_per_episode", "r
 
 class EnvPoolSettings(BaseModel):
     """``batch_size``: how many copies are handed over together, whichever are ready (EnvPool's asynchronous mode); all
-    of them where there are fewer, as an evaluation of a few episodes has; all of them in lockstep where it is left out.
+    of them in lockstep where it is left out, or where there are no more, as in an evaluation of a few episodes.
     ``num_threads``: the pool's; by default one for each usable core.
 
     ``atari`` and ``frame_stack``: what rlcore-gym does with ALE's games under these names; with them, the game's other
@@ -82,7 +82,8 @@ class EnvPoolProvider(EnvProvider):
             sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
             return _made(envpool, env_id, asked.keywords, **sizes, seed=seeds)
 
-        if own.batch_size is None:
+        # A pool that hands over all of its copies wants the actions of all of them in one call.
+        if batch == num_envs:
             return LockstepEnvPool(pool, spaces, num_envs, name, asked.reading)
         return ReadyEnvPool(pool, spaces, num_envs, name, asked.reading, batch)
 
