@@ -123,10 +123,22 @@ def test_modes_are_chosen_by_the_batch_size() -> None:
     assert isinstance(build_env("envpool:CartPole-v1", 2, {"batch_size": 1}), ReadyEnvPool)
 
 
+@pytest.mark.parametrize("copies", [1, 2, 4])
+def test_no_more_copies_than_the_batch_size_play_on_through_endings(copies: int) -> None:
+    env = build_env("envpool:CartPole-v1", copies, {"batch_size": 4, "max_episode_steps": 5})
+    env.reset(0)
+    for _ in range(40):
+        step = env.poll(None)[DEFAULT_GROUP]
+        np.testing.assert_array_equal(step.slot, np.arange(copies))
+        rows = np.flatnonzero(step.needs_action)
+        if len(rows):
+            env.send({DEFAULT_GROUP: (step.slot[rows], rows % 2)})
+    env.close()
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"batch_size": 5}, "env_settings.batch_size: 5 of 4"),
         ({"batch_size": 0}, "env_settings.batch_size"),
         ({"seed": 3}, "env_settings.seed: rlcore sets it"),
         ({"gravity": 3}, "gravity"),

@@ -29,7 +29,8 @@ _LIMIT, _FRAMES, _REPEAT = "max_episode_steps", "max_num_frames_per_episode", "r
 
 class EnvPoolSettings(BaseModel):
     """``batch_size``: how many copies are handed over together, whichever are ready (EnvPool's asynchronous mode); all
-    of them in lockstep where it is left out. ``num_threads``: the pool's; by default one for each usable core.
+    of them in lockstep where it is left out, or where there are no more, as in an evaluation of a few episodes.
+    ``num_threads``: the pool's; by default one for each usable core.
 
     ``atari`` and ``frame_stack``: what rlcore-gym does with ALE's games under these names; with them, the game's other
     settings have the names and defaults of ALE's ids. ``time_limit``: steps after which an episode is truncated.
@@ -72,18 +73,17 @@ class EnvPoolProvider(EnvProvider):
         if env_id not in known:
             raise unknown_env("envpool", env_id, known)
         own, rest = _split(settings)
-        if own.batch_size is not None and own.batch_size > num_envs:
-            raise ConfigError(f"env_settings.batch_size: {own.batch_size} of {num_envs} copies cannot be ready at once")
         asked = _asked(own, rest, env_id, envpool)
         spaces = _spaces(envpool, env_id, asked, name)
         threads = own.num_threads or min(num_envs, len(os.sched_getaffinity(0)))
-        batch = num_envs if own.batch_size is None else own.batch_size
+        batch = num_envs if own.batch_size is None else min(own.batch_size, num_envs)
 
         def pool(seeds: Sequence[int]) -> Any:
             sizes = {"num_envs": num_envs, "batch_size": batch, "num_threads": threads}
             return _made(envpool, env_id, asked.keywords, **sizes, seed=seeds)
 
-        if own.batch_size is None:
+        # A pool that hands over all of its copies wants the actions of all of them in one call.
+        if batch == num_envs:
             return LockstepEnvPool(pool, spaces, num_envs, name, asked.reading)
         return ReadyEnvPool(pool, spaces, num_envs, name, asked.reading, batch)
 
