@@ -176,5 +176,5 @@ def test_update_rules_are_the_kernels(rule: UpdateRule, dtype: Any) -> None:
 
 
 def test_rules_that_there_is_no_form_of() -> None:
-    with pytest.raises(TypeError, match="no TensorFlow form of str"):
+    with pytest.raises(TypeError, match="str is none of Adam"):
         optimizer_for("adam", FlatParameters({"one": (1,)}, "/CPU:0", tf.float32))  # type: ignore[arg-type]

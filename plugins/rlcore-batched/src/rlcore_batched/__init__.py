@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from rlcore.lazy import lazily
+import importlib
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rlcore_batched.envpool_provider import EnvPoolProvider
@@ -35,4 +34,9 @@ _MODULES = {
     "State": "simulator",
 }
 
-__getattr__, __dir__ = lazily(__name__, _MODULES)
+
+def __getattr__(name: str) -> Any:
+    """Imported on use, and without ``rlcore.lazy``: the client of an external simulator needs nothing of the kernel."""
+    if name not in _MODULES:
+        raise AttributeError(f"module 'rlcore_batched' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"rlcore_batched.{_MODULES[name]}"), name)
