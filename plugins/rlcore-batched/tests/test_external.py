@@ -313,6 +313,76 @@ def test_the_client_checks_what_it_is_given() -> None:
                 client.action([wrong])
 
 
+def test_the_client_refuses_what_is_neither_a_token_nor_a_flag_nor_a_number() -> None:
+    with listening() as env:
+        with pytest.raises(TypeError, match="the token is a string, not None"):
+            Client(env.address, token=None)  # type: ignore[arg-type]
+        with Client(env.address, "secret") as client:
+            with pytest.raises(ValueError, match="the reward is no number: None"):
+                client.log_return(None)  # type: ignore[arg-type]
+            for wrong in ("yes", 2, None, 0.5):
+                with pytest.raises(ValueError, match=f"truncated is True or False, not {wrong!r}"):
+                    client.end_episode([1.0], truncated=wrong)  # type: ignore[arg-type]
+
+
+def test_flags_of_numpy_end_episodes() -> None:
+    with listening(num_envs=1) as env:
+
+        def simulate() -> None:
+            with Client(env.address, token="secret") as client:
+                client.action([1.0])
+                client.end_episode([2.0], truncated=np.True_)  # type: ignore[arg-type]
+                client.action([3.0])
+
+        in_thread(simulate)
+        step = _own(env)
+        env.send({DEFAULT_GROUP: (step.slot, np.zeros(1, np.int64))})
+        assert env.poll(10.0)[DEFAULT_GROUP].truncated.tolist() == [True]
+
+
+@pytest.mark.parametrize("value", [300, -129, 2**40])
+def test_integers_that_the_observation_cannot_hold_do_not_wrap(value: int) -> None:
+    space = {"type": "Box", "low": -128, "high": 127, "shape": [1], "dtype": "int8"}
+    with (
+        listening(observation_space=space) as env,
+        Client(env.address, "secret", timeout=5.0) as client,
+        pytest.raises(ValueError, match="an observation does not fit int8"),
+    ):
+        client.action([value])
+
+
+@pytest.mark.parametrize("ends", [False, True])
+def test_B046_observations_outside_their_space_are_refused_and_logged(
+    ends: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The bounds of floats count as they do for environments of this process, with the same tolerance."""
+    space = {"type": "Box", "low": -1, "high": 1, "shape": [1]}
+    with listening(num_envs=1, observation_space=space) as env, caplog.at_level(logging.WARNING):
+
+        def simulate() -> None:
+            with Client(env.address, "secret") as client:
+                client.action([1.00001])
+                if ends:
+                    client.end_episode([10.0])
+                client.action([-10.0])
+
+        refused: list[str] = []
+
+        def told() -> None:
+            try:
+                simulate()
+            except Refused as error:
+                refused.append(str(error))
+
+        thread = in_thread(told)
+        step = _own(env)
+        env.send({DEFAULT_GROUP: (step.slot, np.zeros(1, np.int64))})
+        thread.join(10)
+        wrong = r"slot 0, step 1 of its episode: 'obs' is outside its space: [10.]"
+        assert refused == [f"environment '{env.name}', " + (wrong if ends else wrong.replace("10", "-10"))]
+        assert "was refused" in caplog.text
+
+
 def test_B042_rewards_as_arrays_of_one_number() -> None:
     with listening(num_envs=1) as env:
 

@@ -60,6 +60,8 @@ class Client:
     """
 
     def __init__(self, address: str, token: str = "", patience: float = 60.0, timeout: float | None = None) -> None:
+        if not isinstance(token, str):
+            raise TypeError(f"the token is a string, not {token!r}")
         self._socket = _connected(address, patience)
         self._socket.settimeout(timeout)
         self._reward = 0.0
@@ -83,6 +85,8 @@ class Client:
     def log_return(self, reward: float) -> None:
         """Adds to what the last action has brought. ``ValueError`` for what is no number, or none of float32."""
         try:
+            if reward is None:
+                raise TypeError
             number = float(np.asarray(reward, np.float64).reshape(()))
         except (TypeError, ValueError):
             raise ValueError(f"the reward is no number: {reward!r}") from None
@@ -93,8 +97,13 @@ class Client:
         self._reward += number
 
     def end_episode(self, obs: ArrayLike, truncated: bool = False) -> None:
-        """The episode ends with ``obs``: for good, or, where it is ``truncated``, because of a limit."""
-        self._send(END, ENDING.pack(self._reward, truncated) + self._packed(obs))
+        """The episode ends with ``obs``: for good, or, where it is ``truncated``, because of a limit.
+
+        ``ValueError`` for a flag that is none.
+        """
+        if not isinstance(truncated, bool | np.bool_):
+            raise ValueError(f"truncated is True or False, not {truncated!r}")
+        self._send(END, ENDING.pack(self._reward, bool(truncated)) + self._packed(obs))
         self._reward = 0.0
 
     def close(self) -> None:
@@ -116,6 +125,8 @@ class Client:
             )
         with np.errstate(over="ignore"):
             packed = array.astype(self._obs_type)
+        if packed.dtype.kind in "iu" and not (packed == array).all():
+            raise ValueError(f"an observation does not fit {self._obs_type}: {array.min()} to {array.max()}")
         if packed.dtype.kind == "f" and not np.isfinite(packed).all():
             raise ValueError(f"an observation is not finite, or too large for {self._obs_type}")
         return packed.tobytes()

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.observations import check_values
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, Spaces, StepBatch
+from rlcore.errors import BadValueError
+from rlcore.sampling.observation_check import ObservationCheck
 from rlcore_batched.actions import checked_actions
 from rlcore_batched.external_server import ExternalServer, Formats, Heard, Malformed
 
@@ -38,6 +39,7 @@ class ExternalEnv(BatchedEnv):
         #: Where it listens, once it does: with the port that was chosen where 0 was asked for.
         self.address = address
         self._token = token
+        self._check = ObservationCheck(spaces[0], name)
         self._server: ExternalServer | None = None
         self._obs_type = np.dtype(spaces[0].dtype).newbyteorder("<")
         self._obs_shape = tuple(spaces[0].shape or ())
@@ -82,9 +84,10 @@ class ExternalEnv(BatchedEnv):
 
     def _hear(self, heard: Heard) -> None:
         slot, obs = heard.slot, np.frombuffer(heard.observation, self._obs_type).reshape(self._obs_shape)
+        step = 0 if heard.opens or self._cut[slot] else self._t[slot] + 1
         try:
-            check_values(obs[None], self.groups[DEFAULT_GROUP][0])
-        except ValueError as error:
+            self._check(obs[None], np.array([slot]), np.array([step]))
+        except BadValueError as error:
             raise Malformed(str(error)) from None
         with self._news:
             cut, opens = bool(self._cut[slot]), heard.opens or bool(self._cut[slot])
