@@ -28,7 +28,8 @@ PATIENCE = 120.0
 def result(*arguments: object) -> dict[str, Any]:
     done = CliRunner().invoke(cli.main, [str(argument) for argument in arguments])
     assert done.exit_code == 0, done.stderr
-    return json.loads(done.stdout)  # type: ignore[no-any-return]
+    summary: dict[str, Any] = json.loads(done.stdout)
+    return summary
 
 
 def test_a_run_goes_on_exactly_and_is_evaluated(tmp_path: Path) -> None:
@@ -63,6 +64,7 @@ def test_ctrl_c_stops_with_a_checkpoint(tmp_path: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while not (tmp_path / "run" / "progress.jsonl").exists():
         assert time.monotonic() < deadline and process.poll() is None
+        # Its rows are all that another process can see of it.
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=PATIENCE)

@@ -254,6 +254,7 @@ class Play:
         actions: Columns = (
             {leaf: np.concatenate([one[leaf] for one in found])[order] for leaf in first}
             if isinstance(first, dict)
+            # None of them is a dict where the first is none.
             else np.concatenate(found)[order]  # type: ignore[arg-type]
         )
         self._env.send({group: (step.slot[rows], actions)})

@@ -38,6 +38,7 @@ class AtariFrames(gymnasium.Wrapper[Any, Any, Any, Any]):
         self.settings = settings
         self.frame_skip = settings.frame_skip
         self._size = width, height = settings.size()
+        # Only AtariEnv has an emulator, and ale-py is typed as any Env.
         self._ale: Any = env.unwrapped.ale  # type: ignore[attr-defined]
         colours = () if settings.grayscale else (3,)
         #: The last screen and the one before, of which the brighter pixels are seen.
@@ -55,6 +56,7 @@ class AtariFrames(gymnasium.Wrapper[Any, Any, Any, Any]):
         if limit <= 0:
             return np.iinfo(np.int64).max
         self._ale.setInt("max_num_frames_per_episode", limit + self.settings.noop_max)
+        # The emulator reads the limit when it loads its game.
         self.env.unwrapped.load_game()  # type: ignore[attr-defined]
         return limit
 
