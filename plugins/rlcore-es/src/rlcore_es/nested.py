@@ -138,7 +138,7 @@ class NestedES(PolicyOptimizer):
         weights = [learnt[i].others[0] for i in kept]
         counts = [dict.fromkeys(self.trains, float(shares[i])) for i in kept]
         try:
-            average = self.runtime.get(self.runtime.reduce(weights, counts))
+            average = self.evaluators.result(self.runtime.reduce(weights, counts))
         except WorkerLost:
             return {}
         stats = stats_of(returns)
