@@ -106,6 +106,7 @@ def _build_around(
         config.evaluation.video_episodes,
     )
     runtime = start_runtime(config.runtime)
+    maker = replace(maker, runtime=runtime)
     try:
         evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
         optimizers = [_made(one, evaluators, runtime, config.stop) for one in trainings]
@@ -169,7 +170,7 @@ def _start_evaluators(
         return EvaluatorSet(runtime, maker.sampler(0, env))
     each = Resources(settings.cpus, settings.gpus, settings.custom)
     runtime.require([Demand("evaluators.count", settings.count, each)])
-    samplers = replace(maker, devices=("cuda",)) if settings.gpus else maker
+    samplers = replace(maker, runtime=runtime.child(), devices=("cuda",) if settings.gpus else maker.devices)
     builders = [functools.partial(samplers.sampler, i) for i in range(settings.count)]
 
     def on_loss(index: int, cause: str) -> None:

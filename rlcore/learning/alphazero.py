@@ -25,8 +25,8 @@ from rlcore.returns import backward_scan
 from rlcore.schedule import NonNegativeSchedule
 from rlcore.tree_search.actor import SearchActor
 from rlcore.tree_search.leaves import Predictions
-from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
 from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.tree_planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, TreePlanner, rules_of
 
 
 class AlphaZeroConfig(DrawnConfig):
@@ -65,7 +65,7 @@ class AlphaZeroRules(DrawnGraph):
     Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
     searches = True
     config: AlphaZeroConfig
-    _planner: Planner | None = None
+    _planner: TreePlanner | None = None
 
     def _build(self, rng: np.random.Generator) -> None:
         super()._build(rng)
@@ -92,10 +92,10 @@ class AlphaZeroRules(DrawnGraph):
         """
         return self._own_planner().act(obs, rows, explore, rng)
 
-    def _own_planner(self) -> Planner:
+    def _own_planner(self) -> TreePlanner:
         if self._planner is None:
             rules = rules_of(self._env_model)
-            self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
+            self._planner = TreePlanner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
         return self._planner
 
     def get_state(self) -> dict[str, Any]:

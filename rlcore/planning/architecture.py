@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -122,6 +122,19 @@ class EnsembleArchitecture:
         """Of all weights of the members, layer by layer: as they lie where members are stacked."""
         kinds = ("weight", "bias")
         return tuple(name for layer in self.layers for kind in kinds for name in self.names(layer, kind))
+
+    def share(self, members: range) -> EnsembleArchitecture:
+        """That of some of the members alone."""
+        return replace(self, members=len(members))
+
+    def weights_of(self, members: range, weights: Weights) -> Weights:
+        """The weights of some of the members, by the names that they have in their ``share``, and those of all."""
+        own: Weights = {name: weights[name] for name in (*BOUNDS, *SCALES)}
+        for place, member in enumerate(members):
+            for layer, _, _ in self.layer_shapes():
+                for kind in ("weight", "bias"):
+                    own[f"member_{place}{layer}.{kind}"] = weights[f"member_{member}{layer}.{kind}"]
+        return own
 
     def layer_shapes(self) -> list[tuple[str, int, int]]:
         """Each layer with its numbers of inputs and outputs."""

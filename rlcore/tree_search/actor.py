@@ -16,16 +16,16 @@ from rlcore.columns import Columns
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, State, Weights
 from rlcore.tree_search.leaves import Predictions
-from rlcore.tree_search.planner import Planner, rules_of
 from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.tree_planner import TreePlanner, rules_of
 
 
 class SearchActor(ActorCriticActor):
     """Acts by a search over ``rules`` in which the policy network gives priors and the value network values.
 
-    ``act`` adds the row columns of :mod:`rlcore.tree_search.planner`. Its utility ``network`` gives logits and values
-    of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
-    ``UserError``.
+    ``act`` adds the row columns of :mod:`rlcore.tree_search.tree_planner`. Its utility ``network`` gives logits and
+    values of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot
+    act: ``UserError``.
     """
 
     def __init__(
@@ -43,13 +43,13 @@ class SearchActor(ActorCriticActor):
         self._rules = rules
         self._search = search
         self._discount = discount
-        self._planner: Planner | None = None
+        self._planner: TreePlanner | None = None
         super().__init__(observation_space, action_space, model, weights, rho=rho)
         self._begin()
 
     def _begin(self) -> None:
         if self._rules is not None:
-            self._planner = Planner(
+            self._planner = TreePlanner(
                 self._rules, Predictions(self._rules, self.predict), self._search, self._discount
             )
 

@@ -13,7 +13,7 @@ from rlcore.batch import VALUE_TARGETS
 from rlcore.columns import Columns
 from rlcore.learning.alphazero import AlphaZeroConfig, AlphaZeroRules
 from rlcore.policy_graph import Weights
-from rlcore.tree_search.planner import SEARCH_POLICY
+from rlcore.tree_search.tree_planner import SEARCH_POLICY
 from rlcore_torch import losses
 from rlcore_torch.actions import FORBIDDEN
 from rlcore_torch.columns import Minibatch

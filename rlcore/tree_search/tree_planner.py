@@ -1,4 +1,4 @@
-"""Planner: acts by searching. What a policy graph, or its actor, calls with its network to choose a move."""
+"""TreePlanner: acts by searching. What a policy graph, or its actor, calls with its network to choose a move."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class _Kept(NamedTuple):
     actions: Index
 
 
-class Planner:
+class TreePlanner:
     """Searches with the rules ``model``; positions are evaluated by ``leaves``."""
 
     def __init__(self, model: BatchedModel, leaves: Leaves, config: SearchConfig, discount: float = 1.0) -> None:
