@@ -78,26 +78,33 @@ def test_killed_and_resumed_runs_no_finished_trial_again(tune: Tune) -> None:
 # -- killed when the first trial is over
 
 
+RATE = "policy.learning_rate"
+
 WAITING = """
 import json, pathlib, time
 from gymnasium.envs.classic_control import CartPoleEnv
 
 class Waiting(CartPoleEnv):
-    \"\"\"Stands still from when a trial of the search is over, with such a status, until somebody lets it go on.\"\"\"
+    \"\"\"Stands still from when a trial of the search is over, with such a status, until somebody lets it go on; with
+    the status "copied", from when one has taken over from another.\"\"\"
 
     def __init__(self, render_mode=None, folder="", status=""):
         super().__init__()
-        self.folder, self.status = pathlib.Path(folder), status
+        self.folder, self.status, self.done = pathlib.Path(folder), status, 0
 
-    def reset(self, **given):
-        while self.is_held():
-            time.sleep(0.05)
-        return super().reset(**given)
+    def step(self, action):
+        if not self.done % 25:
+            while self.is_held():
+                time.sleep(0.05)
+        self.done += 1
+        return super().step(action)
 
     def is_held(self):
         events = self.folder / "found/trials.jsonl"
         if (self.folder / "go_on").exists() or not events.exists():
             return False
+        if self.status == "copied":
+            return any(self.folder.glob("found/trials/*-copied.json"))
         lines = events.read_bytes().split(b"\\n")[:-1]
         return any(json.loads(line).get("status") == self.status for line in lines)
 """
@@ -136,9 +143,27 @@ def test_a_population_that_is_killed_goes_on(tune: Tune) -> None:
     for trial in others:
         # With the settings that it had come to, which need not be those that were drawn.
         assert [event["env_steps"] for event in new.of(trial)] == [300]
-        assert new.of(trial)[0]["settings"] == {"policy.learning_rate": kept[trial][1]}
+        assert new.of(trial)[0]["settings"] == {RATE: kept[trial][1]}
     last = [tune.events("found").of(trial)[-1]["value"] for trial in range(3)]
     assert result["best_value"] == max(last)
+
+
+def test_a_population_that_is_killed_knows_who_took_over_from_whom(tune: Tune) -> None:
+    scheduler = {"name": "pbt", "every_env_steps": 100, "resample_probability": 0.0, "factors": [0.5, 2.0]}
+    process = start_waiting(tune, "copied", scheduler=scheduler, trials=2)
+    tune.wait_for(lambda: any(tune.cwd.glob("found/trials/*-copied.json")), process)
+    (note,) = tune.cwd.glob("found/trials/*-copied.json")
+    copied = int(note.name[:3])
+    # It stands still in the environment, with a checkpoint of what it has taken over, and has not reported it.
+    tune.wait_for(lambda: saved(copied)[1] != tune.events("found").of(copied)[0]["settings"][RATE], process)
+    kill(process)
+    before = tune.events("found")
+    assert not [event for event in before if event.get("copied_from") is not None]
+
+    (tune.cwd / "go_on").touch()
+    _, new = resumed(tune, before, over=[])
+    told = [(event["copied_from"], event["copied_at"]) for event in new.of(copied)]
+    assert told[0] == (1 - copied, 100) and told[0] not in told[1:]
 
 
 def test_a_hyperband_that_is_killed_goes_on(tune: Tune) -> None:

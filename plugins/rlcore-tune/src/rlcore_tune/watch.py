@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from ray import tune
@@ -26,11 +27,14 @@ class Watch(tune.Callback):
         index, value = int(trial.trial_id), result[VALUE]
         if result["failure"] is not None:
             return
-        keys = ("env_steps", "settings", "copied_from", "copied_at")
-        report = Report(value=value if value == value else None, **{key: result[key] for key in keys})
+        report = Report(result["env_steps"], value if value == value else None, result["settings"])
+        copied = result["copied_from"], result["copied_at"]
+        # A trial that goes on in another process tells it again.
+        if copied not in [(known.copied_from, known.copied_at) for known in self._log.trials[index].copies()]:
+            report = replace(report, copied_from=copied[0], copied_at=copied[1])
         self._log.reported(index, report)
-        copied = f"  from trial {report.copied_from}" if report.copied_from is not None else ""
-        self._said(f"trial {index}  env_steps {report.env_steps}  {self._metric} {shown_value(value)}{copied}")
+        whom = f"  from trial {report.copied_from}" if report.copied_from is not None else ""
+        self._said(f"trial {index}  env_steps {report.env_steps}  {self._metric} {shown_value(value)}{whom}")
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **info: Any) -> None:
         index, last = int(trial.trial_id), trial.last_result
