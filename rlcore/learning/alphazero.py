@@ -24,8 +24,8 @@ from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAge
 from rlcore.returns import backward_scan
 from rlcore.schedule import NonNegativeSchedule
 from rlcore.tree_search.actor import SearchActor
-from rlcore.tree_search.leaves import Predictions
-from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
+from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE
+from rlcore.tree_search.searching import Searching
 from rlcore.tree_search.settings import SearchConfig
 
 
@@ -65,13 +65,13 @@ class AlphaZeroRules(DrawnGraph):
     Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
     searches = True
     config: AlphaZeroConfig
-    _planner: Planner | None = None
 
     def _build(self, rng: np.random.Generator) -> None:
+        own = self.config
+        self._searching = Searching(self._env_model, self.network, own.search, own.gamma)
         super()._build(rng)
         if not isinstance(self.action_space, gymnasium.spaces.Discrete):
             raise ConfigError(f"this policy graph searches over Discrete actions, not {self.action_space}")
-        self._search = self.config.search
 
     @abstractmethod
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -90,34 +90,24 @@ class AlphaZeroRules(DrawnGraph):
 
         ``UserError`` where the rules of the environment are not known.
         """
-        return self._own_planner().act(obs, rows, explore, rng)
-
-    def _own_planner(self) -> Planner:
-        if self._planner is None:
-            rules = rules_of(self._env_model)
-            self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
-        return self._planner
+        return self._searching.act(obs, rows, explore, rng)
 
     def get_state(self) -> dict[str, Any]:
         """With ``trees``, where it has acted: those that it would go on from."""
-        kept = None if self._planner is None else self._planner.get_state()
-        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+        return {**super().get_state(), **self._searching.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
-        self.forget_search()
-        if "trees" in state:
-            self._own_planner().set_state(state["trees"])
+        self._searching.set_state(state)
 
     @property
     def search(self) -> SearchConfig:
         """How it searches."""
-        return self._search
+        return self._searching.settings
 
     def forget_search(self) -> None:
         """The weights have changed."""
-        if self._planner is not None:
-            self._planner.forget()
+        self._searching.forget()
 
     def actor(self) -> Actor | None:
         if not self._acts_in_numpy():
@@ -129,7 +119,7 @@ class AlphaZeroRules(DrawnGraph):
             own.model,
             self.get_weights(),
             rules=self._env_model,
-            search=self._search,
+            search=self.search,
             discount=own.gamma,
             rho=self.rho(),
         )
@@ -156,12 +146,7 @@ class AlphaZeroRules(DrawnGraph):
         }
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        return {"network": self.network, "set_search": self.set_search}
-
-    def set_search(self, settings: Mapping[str, Any]) -> None:
-        """Replaces settings of :class:`SearchConfig` by name."""
-        self._search = SearchConfig.model_validate({**self._search.model_dump(), **settings})
-        self._planner = None
+        return self._searching.utilities()
 
 
 def outcomes(batch: SampleBatch, *, gamma: float, search_value_share: float) -> SampleBatch:
