@@ -14,17 +14,17 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
 
 from rlcore.acting.actor import Postprocess
 from rlcore.acting.model_config import ModelConfig
-from rlcore.batch import BOOTSTRAP, LENGTH, REWARDS, START, VALUE_TARGETS, SampleBatch
+from rlcore.batch import VALUE_TARGETS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, State
-from rlcore.returns import backward_scan
 from rlcore.schedule import NonNegativeSchedule
 from rlcore.tree_search.actor import SearchActor
-from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE
+from rlcore.tree_search.outcomes import outcomes
+from rlcore.tree_search.planner import SEARCH_POLICY
 from rlcore.tree_search.searching import Searching
 from rlcore.tree_search.settings import SearchConfig
 
@@ -66,6 +66,13 @@ class AlphaZeroRules(DrawnGraph):
     searches = True
     config: AlphaZeroConfig
 
+    @property
+    def value_outputs(self) -> int:
+        """One for each of more than two players: of whoever moves, of the one that is next by number, and so on. Of two
+        the other gets what the one loses, and custom models have one value."""
+        players = 1 if self._env_model is None else self._env_model.players
+        return players if players > 2 and self.config.model.custom is None else 1
+
     def _build(self, rng: np.random.Generator) -> None:
         own = self.config
         self._searching = Searching(self._env_model, self.network, own.search, own.gamma)
@@ -75,7 +82,8 @@ class AlphaZeroRules(DrawnGraph):
 
     @abstractmethod
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, without a search."""
+        """Logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, without a search; with several
+        ``value_outputs`` those of all players ``[n, players]``."""
 
     def act(
         self,
@@ -129,7 +137,9 @@ class AlphaZeroRules(DrawnGraph):
 
     def rho(self) -> Postprocess:
         own = self.config
-        return functools.partial(outcomes, gamma=own.gamma, search_value_share=own.search_value_share)
+        return functools.partial(
+            outcomes, gamma=own.gamma, search_value_share=own.search_value_share, players=max(2, self.value_outputs)
+        )
 
     def update_rule(self) -> UpdateRule:
         return Adam(self._learning_rate, self.config.max_grad_norm)
@@ -147,21 +157,3 @@ class AlphaZeroRules(DrawnGraph):
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
         return self._searching.utilities()
-
-
-def outcomes(batch: SampleBatch, *, gamma: float, search_value_share: float) -> SampleBatch:
-    """Adds the row ``value_targets`` float32: what the player of that row gets from there on, as it turned out.
-
-    Where a piece breaks off before its episode ends, the search's value at its last row stands for what follows.
-    Where the search has proven a value, that is the target; elsewhere it has ``search_value_share`` in it.
-    """
-    searched = batch[SEARCH_VALUE].astype(np.float64)
-    rewards, carry = batch[REWARDS].astype(np.float64), np.full(len(batch), gamma)
-    last = batch.cuts[START] + batch.cuts[LENGTH] - 1
-    carry[last] = 0.0
-    open_ended = last[np.asarray(batch.cuts[BOOTSTRAP], np.bool_)]
-    rewards[open_ended] = searched[open_ended]
-    share = np.where(batch[SEARCH_PROVEN], 1.0, search_value_share)
-    targets = (1.0 - share) * backward_scan(rewards, carry) + share * searched
-    return batch.with_rows(**{VALUE_TARGETS: targets.astype(np.float32)})
-

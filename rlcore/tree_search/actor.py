@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.acting.actor import ActorCriticActor, Postprocess
+from rlcore.acting.architecture import VALUE
 from rlcore.acting.model_config import ModelConfig
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
@@ -41,7 +42,15 @@ class SearchActor(ActorCriticActor):
     ) -> None:
         self._discount = discount
         self._searching = Searching(rules, self.predict, search, discount)
-        super().__init__(observation_space, action_space, model, weights, rho=rho)
+        values = weights.get(f"{VALUE}.out.bias")
+        super().__init__(
+            observation_space,
+            action_space,
+            model,
+            weights,
+            value_outputs=1 if values is None else len(values),
+            rho=rho,
+        )
 
     @property
     def search(self) -> SearchConfig:
@@ -69,7 +78,8 @@ class SearchActor(ActorCriticActor):
         return self._searching.act(obs, rows, explore, rng)
 
     def predict(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The network's logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``."""
+        """The network's logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, or of all players
+        ``[n, players]``, the mover first."""
         x = self._flatten(obs)
         outputs, values, _ = self._networks(x, ())
         return outputs, self._networks.values(x, ()) if values is None else values

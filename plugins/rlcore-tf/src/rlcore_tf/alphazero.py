@@ -32,7 +32,11 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
     config: AlphaZeroConfig
 
     def _row_specs(self) -> Specs:
-        return {**super()._row_specs(), SEARCH_POLICY: column((self._actions.outputs,), self._arithmetic.dtype)}
+        dtype, values = self._arithmetic.dtype, self.value_outputs
+        wide = {SEARCH_POLICY: column((self._actions.outputs,), dtype)}
+        if values > 1:
+            wide[VALUE_TARGETS] = column((values,), dtype)
+        return {**super()._row_specs(), **wide}
 
     def terms(self, heads: Heads, weights: Mapping[str, Any], minibatch: Minibatch) -> dict[str, Any]:
         log_probs = tf.nn.log_softmax(without(heads.policy, minibatch.get(FORBIDDEN)))
@@ -40,7 +44,7 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
         rows = tf.cast(tf.shape(log_probs)[0], squares.dtype)
         return {
             "policy_loss": losses.cross_entropy(log_probs, minibatch[SEARCH_POLICY]),
-            "value_loss": losses.value_loss(heads.values, minibatch[VALUE_TARGETS]),
+            "value_loss": losses.value_loss(heads.values, minibatch[VALUE_TARGETS]) / self.value_outputs,
             # Once for each row: what is summed up is divided by the rows.
             "weight_norm": squares * rows,
         }

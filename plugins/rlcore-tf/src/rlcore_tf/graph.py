@@ -57,6 +57,7 @@ class NetworkGraph(TFGraph, DrawnGraph):
             self._arithmetic,
             squash=own.squash,
             value=self.has_value,
+            value_outputs=self.value_outputs,
             rng=rng,
         )
 

@@ -56,7 +56,8 @@ class TFInference(Inference):
         return heads.policy, values, list(heads.state)
 
     def _values_of(self, columns: Minibatch, lengths: Any, state: list[Any]) -> Any:
-        return self._heads(columns, lengths, state).values
+        values = self._heads(columns, lengths, state).values
+        return values if values is None or len(values.shape) == 1 else values[:, 0]
 
     def _network_of(self, columns: Minibatch) -> tuple[Any, Any]:
         heads = self._heads(columns, None, [])
@@ -94,8 +95,8 @@ class TFInference(Inference):
         return self._values(obs, np.ones(length(obs), np.int64), state)
 
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]`` of observations ``[n, ...]``, of
-        a model without a recurrent state."""
+        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]``, or ``[n, value_outputs]``, of
+        observations ``[n, ...]``, of a model without a recurrent state."""
         policy, values = self._both(pin_columns(self._model.columns(obs), self._model.specs(), self._device))
         return np.asarray(policy.numpy(), np.float32), np.asarray(values.numpy(), np.float32)
 
