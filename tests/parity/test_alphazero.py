@@ -13,6 +13,7 @@ from rlcore.batch import SampleBatch
 from rlcore.envs import build_env
 from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.policy_graph import ActRows
 from rlcore.sampling.collect import Fragment
 
 for package in ("rlcore_torch", "rlcore_tf", "rlcore_batched"):
@@ -20,11 +21,15 @@ for package in ("rlcore_torch", "rlcore_tf", "rlcore_batched"):
 
 SEARCH = {"simulations": 6, "leaves": 2}
 TOWER = {"encoder": "tower", "tower": {"blocks": 2, "channels": 5}, "hidden": [8]}
+#: A game of dice of three players.
+PIG = "openspiel:pig(players=3,winscore=5,horizon=30)"
 #: Environment, settings.
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "shared": ("batched:tictactoe", {"model": {"hidden": [8, 6], "shared_value": True, "activation": "relu"}}),
     "two": ("batched:tictactoe", {"model": {"hidden": [8]}, "weight_decay": 0.01, "search_value_share": 0.3}),
     "tower": ("batched:connect_four", {"model": TOWER, "vf_loss_coeff": 0.5}),
+    "three_players": (PIG, {"model": {"hidden": [8], "shared_value": True}}),
+    "three_players_apart": (PIG, {"model": {"hidden": [8, 6]}}),
     "two_towers": ("batched:tictactoe", {"model": {**TOWER, "shared_value": False}, "max_grad_norm": None}),
 }
 
@@ -39,6 +44,8 @@ def graph_of(framework: str, env: str, settings: dict[str, Any]) -> Any:
 
 def pair(case: str, precision: str) -> Pair:
     env, settings = CASES[case]
+    if env.startswith("openspiel"):
+        pytest.importorskip("pyspiel")
     settings = {**settings, "search": SEARCH, "model": {**settings["model"], "precision": precision}}
     one, other = (graph_of(framework, env, settings) for framework in FRAMEWORKS)
     assert_equal(one.get_weights(), other.get_weights())
@@ -69,7 +76,8 @@ def test_they_and_their_actors_search_alike(case: str) -> None:
     logits = [graph.call("network", obs) for graph in own.graphs]
     np.testing.assert_allclose(logits[0][0], logits[1][0], atol=1e-5)
     np.testing.assert_allclose(logits[0][1], logits[1][1], atol=1e-5)
-    assert logits[0][1].shape == (len(own.batch),)
+    rows = len(own.batch)
+    assert logits[0][1].shape == ((rows, 3) if case.startswith("three") else (rows,))
 
 
 @pytest.mark.parametrize("first", [0, 1], ids=["from_torch", "from_tf"])
@@ -86,11 +94,9 @@ def test_a_state_goes_on_in_the_other_framework(first: int) -> None:
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_what_was_found_with_other_weights_is_forgotten(framework: str) -> None:
-    graph = graph_of(framework, *("batched:tictactoe", {"search": {**SEARCH, "reuse": True}, "model": {"hidden": [8]}}))
+    graph = graph_of(framework, "batched:tictactoe", {"search": {**SEARCH, "reuse": True}, "model": {"hidden": [8]}})
     batch = PolicyEvaluator(env="batched:tictactoe", graph=graph, num_envs=2, collect=Fragment(9), rng=4).sample()
     obs, rng = batch.obs, np.random.default_rng(0)
-    from rlcore.policy_graph import ActRows
-
     n = len(batch)
     rows = ActRows(np.arange(n), np.zeros(n, np.int64), np.zeros(n, np.int64), np.ones(n, np.bool_))
     graph.act(obs, rows=rows, explore=False, rng=rng)
