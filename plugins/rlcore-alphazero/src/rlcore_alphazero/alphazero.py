@@ -64,8 +64,8 @@ class AlphaZero(PolicyOptimizer):
         if spec.model is None or not spec.graph.searches:
             raise OptimizerError(
                 f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that searches, "
-                "such as torch.alphazero, and an environment whose rules are known, such as batched:connect_four (one with "
-                "a model(): a game in which players take turns and see all there is)"
+                "such as torch.alphazero, and an environment whose rules are known, such as batched:connect_four; one "
+                "with a model(), as games have in which players take turns and see all there is"
             )
         seeds = np.random.SeedSequence(config.seed).spawn(2)
         self._match_seed = seeds[1]
