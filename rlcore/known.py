@@ -40,6 +40,8 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "tf.ddpg",
                 "tf.td3",
                 "tf.sac",
+                "tf.alphazero",
+                "tf.dynamics",
             )
         },
         "rlcore-gym": {"env": ("gym",)},

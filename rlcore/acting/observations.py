@@ -11,9 +11,9 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import is_mask
 from rlcore.acting.refusals import check_options, refusal, shown
 from rlcore.acting.scaling import scales
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
 from rlcore.wrong_values import wrong_values
@@ -26,8 +26,8 @@ class FlatObs:
 
     Box and MultiBinary leaves are cast and flattened in C order, Discrete leaves and each component of MultiDiscrete
     ones become one-hot; the leaves of nested spaces stand side by side in the order of the space. Images are divided by
-    255, and ``scale`` says otherwise by leaf (:mod:`rlcore.acting.scaling`). An action mask is no feature and left out
-    (:mod:`rlcore.acting.masks`). The result may be the observation's own memory.
+    255, and ``scale`` says otherwise by leaf (:mod:`rlcore.acting.scaling`). What is no feature is left out
+    (:mod:`rlcore.acting.unseen`). The result may be the observation's own memory.
 
     Raises ``SpaceError`` for a space with other leaves, ``ConfigError`` for a ``scale`` that does not fit the space.
     """
@@ -47,7 +47,7 @@ class FlatObs:
         # Of leaves that become one-hot: for each column the component that it reads and the value that sets it.
         self._one_hot: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
         for leaf, child in leaves.items():
-            if is_mask(leaf) or leaf in leave_out:
+            if is_unseen(leaf) or leaf in leave_out:
                 continue
             check_options("observation", leaf, child)
             if isinstance(child, spaces.Discrete):

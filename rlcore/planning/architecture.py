@@ -185,5 +185,6 @@ def deviation(variance: Float32, least: float) -> Float32:
 
 def bounded(log_variance: Float32, low: Float32, high: Float32) -> Float32:
     """``log_variance`` bent softly into its bounds (Chua et al. 2018, appendix A.1)."""
-    below = high - np.logaddexp(np.float32(0.0), high - log_variance)
-    return np.asarray(low + np.logaddexp(np.float32(0.0), below - low), np.float32)
+    # The form in which nothing cancels, in the gradients of the bounds either.
+    below = log_variance - np.logaddexp(np.float32(0.0), log_variance - high)
+    return np.asarray(below + np.logaddexp(np.float32(0.0), low - below), np.float32)

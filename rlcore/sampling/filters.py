@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import is_mask
 from rlcore.acting.refusals import shown
 from rlcore.acting.scaling import is_image
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import Array, leaf_spaces, map_leaf_spaces
 from rlcore.errors import SpaceError
 
@@ -279,14 +279,14 @@ def merge_deltas(deltas: Sequence[FilterDelta]) -> FilterDelta:
 def leaf_filters(kind: type[ObservationFilter], space: gymnasium.Space[Any]) -> dict[str, ObservationFilter]:
     """A filter for each leaf of ``space``: of ``kind`` for its Boxes, none for leaves without a scale of their own.
 
-    Those are images, whose scale is known, action masks, and whatever is no Box. Raises ``SpaceError`` where ``kind``
-    can handle none of the leaves.
+    Those are images, whose scale is known, what is no feature, and whatever is no Box. Raises ``SpaceError`` where
+    ``kind`` can handle none of the leaves.
     """
     leaves = leaf_spaces(space)
     filtered = {
         name
         for name, leaf in leaves.items()
-        if isinstance(leaf, gymnasium.spaces.Box) and not is_image(leaf) and not is_mask(name)
+        if isinstance(leaf, gymnasium.spaces.Box) and not is_image(leaf) and not is_unseen(name)
     }
     if not filtered:
         return {name: kind(leaf) for name, leaf in leaves.items()}

@@ -20,6 +20,8 @@ from rlcore.tree_search.trees import Index, Trees
 #: Row columns that acting adds: what the search makes of the policy, float32 ``[actions]``, of the value for whoever
 #: moves, float32, and whether that value is proven, bool.
 SEARCH_POLICY, SEARCH_VALUE, SEARCH_PROVEN = "search_policy", "search_value", "search_proven"
+#: And, where there are more than two players, which of them moved, int64.
+SEARCH_PLAYER = "search_player"
 
 
 class Found(NamedTuple):
@@ -84,6 +86,8 @@ class TreePlanner:
             SEARCH_VALUE: found.value.astype(np.float32),
             SEARCH_PROVEN: found.proven,
         }
+        if self.model.players > 2:
+            columns[SEARCH_PLAYER] = trees.player[trees.roots]
         return ActOutput(actions, (), columns)
 
     def search(

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns, take
 from rlcore.env import BatchedEnv, StepBatch
+from rlcore.model import BatchedModel
 from rlcore.restarts import Restarts
 from rlcore_multiagent import played
 from rlcore_multiagent.answers import Answers
@@ -49,7 +50,7 @@ class WorkersEnv(BatchedEnv):
             for number, own in enumerate(shares):
                 task = Task(build, name, int(own[0]), len(own), settings.shuffle_seats, settings.restarts)
                 self._workers.append(Worker(task, number, self._step_timeout))
-            self.groups, self.agents, self.frames_per_second = self._answers_of_all()[0]
+            self.groups, self.agents, self.frames_per_second, self._model = self._answers_of_all()[0]
         except BaseException:
             self.close()
             raise
@@ -165,6 +166,9 @@ class WorkersEnv(BatchedEnv):
         self._coming, self._started, self._ready = False, True, self._joined(self._polled)
         owners = zip(self._workers, answers, strict=True)
         return [worker.task.first + slot for worker, (lost, _) in owners for slot in lost]
+
+    def model(self) -> BatchedModel | None:
+        return self._model
 
     def render(self, slot: int) -> Array | None:
         worker = next(one for one in self._workers if slot in one.task.slots)

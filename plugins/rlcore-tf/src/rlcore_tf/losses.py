@@ -40,6 +40,11 @@ def kl_divergence(log_ratios: Any) -> Any:
     return tf.reduce_sum(tf.math.expm1(log_ratios) - log_ratios)
 
 
+def cross_entropy(log_probs: Any, targets: Any) -> Any:
+    """Minus the sum of ``target * log pi`` over rows and actions, both ``[n, actions]``."""
+    return -tf.reduce_sum(log_probs * targets)
+
+
 def value_loss(values: Any, targets: Any) -> Any:
     """Sum of ``(V - target)**2``."""
     return tf.reduce_sum(tf.math.squared_difference(values, targets))

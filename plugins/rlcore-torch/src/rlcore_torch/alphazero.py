@@ -37,7 +37,7 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
         squares = torch.stack([leaf.square().sum() for leaf in leaves]).sum()
         return {
             "policy_loss": losses.cross_entropy(log_probs, minibatch[SEARCH_POLICY]),
-            "value_loss": losses.value_loss(heads.values, minibatch[VALUE_TARGETS]),
+            "value_loss": losses.value_loss(heads.values, minibatch[VALUE_TARGETS]) / heads.values.shape[1],
             # Once for each row: what is summed up is divided by the rows.
             "weight_norm": squares * len(log_probs),
         }
