@@ -23,9 +23,9 @@ from rlcore.tree_search.settings import SearchConfig
 class SearchActor(ActorCriticActor):
     """Acts by a search over ``rules`` in which the policy network gives priors and the value network values.
 
-    ``act`` adds the row columns of :mod:`rlcore.tree_search.tree_planner`. Its utility ``network`` gives logits and values
-    of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
-    ``UserError``.
+    ``act`` adds the row columns of :mod:`rlcore.tree_search.tree_planner`. Its utility ``network`` gives logits and
+    values of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot
+    act: ``UserError``.
     """
 
     def __init__(
