@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from rlcore.acting import StackedActor, to_env
-from rlcore.columns import Columns, leaf_spaces, take
+from rlcore.columns import Columns, concatenate, leaf_spaces, take
 from rlcore.env import StepBatch
 from rlcore.errors import BadValueError
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -114,12 +114,7 @@ class Acting:
             return
         columns, slots, steps = zip(*self._seen, strict=True)
         self._seen.clear()
-        first = columns[0]
-        obs: Columns = (
-            {leaf: np.concatenate([one[leaf] for one in columns]) for leaf in first}
-            if isinstance(first, dict)
-            else np.concatenate(columns)
-        )
+        obs = concatenate(columns)
         if self.role.check is not None:
             self.role.check(obs, np.concatenate(slots), np.concatenate(steps))
         self.role.observe(obs)
@@ -273,13 +268,7 @@ class Play:
             found.append(acting.act(step, slots, own, everyone=False))
         # Actions go out in the order of the rows that were handed over.
         order = np.argsort(np.concatenate(list(parts.values())))
-        first = found[0]
-        actions: Columns = (
-            {leaf: np.concatenate([one[leaf] for one in found])[order] for leaf in first}
-            if isinstance(first, dict)
-            # None of them is a dict where the first is none.
-            else np.concatenate(found)[order]  # type: ignore[arg-type]
-        )
+        actions = take(concatenate(found), order)
         self._env.send({group: (step.slot[rows], actions)})
 
     def _by_policy(self, step: StepBatch, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:

@@ -352,8 +352,9 @@ class Copies:
             reward[self._rows] = [self.number(*pair) for pair in zip(self._stepping, rewards, strict=True)]
         # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
         if not math.isfinite(reward.dot(self._ones)):
-            for slot in np.flatnonzero(~np.isfinite(reward)).tolist():
-                raise BadValueError(f"{self.where(slot)}: step() returned the reward {rewards[self._stepping.index(slot)]!r}")
+            slot = int(np.flatnonzero(~np.isfinite(reward))[0])
+            said = f"step() returned the reward {rewards[self._stepping.index(slot)]!r}"
+            raise BadValueError(f"{self.where(slot)}: {said}")
 
     def number(self, slot: int, value: Any) -> float:
         """A reward as a number. ``EnvError`` where it is none."""
