@@ -174,6 +174,11 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         return self._roles
 
     @property
+    def reward_filters(self) -> Mapping[str, RewardFilter]:
+        """By policy, what scales the rewards of its samples, where something does."""
+        return self._reward_filters
+
+    @property
     def policy_of(self) -> Callable[[Any], str]:
         """Which policy acts for an agent."""
         return self._policy_of

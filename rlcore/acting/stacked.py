@@ -16,7 +16,7 @@ from rlcore.acting.distributions import Distribution
 from rlcore.acting.masks import ActionMask, masked
 from rlcore.acting.networks import ACTIVATIONS, layer_names
 from rlcore.acting.observations import FlatObs
-from rlcore.columns import Columns, map_columns, take
+from rlcore.columns import Columns, concatenate, take
 from rlcore.policy_graph import Actor, ActRows, PolicyGraph, State
 
 #: ``{name: [members, *shape]}``
@@ -115,16 +115,9 @@ class Copies(StackedActor):
             )
             parts.append((index, out.actions, out.state))
         back = np.argsort(np.concatenate([index for index, *_ in parts]), kind="stable")
-        actions = _joined([own for _, own, _ in parts], back)
+        actions = take(concatenate([own for _, own, _ in parts]), back)
         after = tuple(np.concatenate(own)[back] for own in zip(*(state for *_, state in parts), strict=True))
         return actions, after
-
-
-def _joined(parts: list[Columns], back: NDArray[np.int64]) -> Columns:
-    first = parts[0]
-    if isinstance(first, dict):
-        return {leaf: np.concatenate([part[leaf] for part in parts])[back] for leaf in first}
-    return map_columns(lambda array: array[back], np.concatenate(parts))  # type: ignore[arg-type]
 
 
 class _Layer(NamedTuple):

@@ -184,6 +184,8 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("poll_times_out_and_loses_nothing", broken.Hangs, "did not return within 0.2 s"),
     ("poll_times_out_and_loses_nothing", broken.LosesRows, "after a timeout rows were lost: slot 0, row 1"),
     ("closes_twice", broken.ClosesOnce, "the second close() raised RuntimeError: it is gone (broken_envs.py:"),
+    ("resting_slots_stand_still", broken.OnlySaysItRests, "slot 2 rests, but its row of poll 1 needs an action"),
+    ("resting_slots_stand_still", broken.RestDisturbs, "after rest([2]) other slots went another way: slot 0, row 1"),
     ("states_can_be_stored", broken.ObjectState, "get_state() cannot be stored: '/rng' is a numpy.random"),
     ("states_can_be_stored", broken.ListState, "get_state() gave a list"),
     ("states_are_copies", broken.LiveState, "a state changed while the environment went on: live: [0] is"),

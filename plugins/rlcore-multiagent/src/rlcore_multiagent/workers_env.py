@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, take
+from rlcore.columns import Array, Columns, concatenate, take
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.model import BatchedModel
 from rlcore.restarts import Restarts
@@ -209,8 +209,5 @@ def _concatenated(parts: Sequence[tuple[int, StepBatch]]) -> StepBatch:
     columns: dict[str, Any] = {}
     for name in StepBatch.__slots__:
         values = [getattr(step, name) + first if name == "slot" else getattr(step, name) for first, step in parts]
-        if isinstance(values[0], dict):
-            columns[name] = {leaf: np.concatenate([value[leaf] for value in values]) for leaf in values[0]}
-        else:
-            columns[name] = np.concatenate(values)
+        columns[name] = concatenate(values)
     return StepBatch(**columns)
