@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.networks import ACTIVATIONS
+from rlcore.acting.networks import ACTIVATIONS, through_stacked
 from rlcore.columns import Columns
 from rlcore.errors import UserError
 from rlcore.model import BatchedModel
@@ -176,20 +176,9 @@ class StackedLayers:
         self._layers = [(np.ascontiguousarray(one), other[:, None]) for one, other in layers]
 
     def __call__(self, x: Float32) -> Float32:
-        if x.shape[1] <= ROWS_AT_ONCE:
-            return self._part(x)
-        parts = [self._part(x[:, at : at + ROWS_AT_ONCE]) for at in range(0, x.shape[1], ROWS_AT_ONCE)]
-        return np.concatenate(parts, axis=1)
-
-    def _part(self, x: Float32) -> Float32:
-        for weight, bias in self._layers[:-1]:
-            x = x @ weight
-            x += bias
-            self._activation(x, out=x)
-        weight, bias = self._layers[-1]
-        x = x @ weight
-        x += bias
-        return x
+        parts = [x[:, at : at + ROWS_AT_ONCE] for at in range(0, max(x.shape[1], 1), ROWS_AT_ONCE)]
+        found = [through_stacked(part, self._layers, self._activation) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def _leaf(states: Columns, name: str) -> NDArray[Any]:
