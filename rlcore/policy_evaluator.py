@@ -427,13 +427,15 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self, specs: Mapping[str, GraphSpec], rng: np.random.Generator | np.random.SeedSequence | int
     ) -> PolicyEvaluator:
         """Another evaluator in the same environments, for an optimizer within a task: with the policies that ``specs``
-        make, filters that start from the statistics here, and new episodes. While it is used this one is not."""
+        make, this one's own where they make none, filters that start from the statistics here, and new episodes. While
+        it is used this one is not."""
         actors = {policy_id: spec.build().actor() for policy_id, spec in specs.items()}
+        made = {policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()}
         fork = PolicyEvaluator(
             env=lambda: self.env,
-            policies={policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()},
+            policies={**self.policies, **made},
             policy_of=self._policy_of,
-            specs=specs,
+            specs={**self._specs, **specs},
             num_envs=self.env.num_slots,
             collect=self._collect,
             rng=rng,
