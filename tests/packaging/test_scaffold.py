@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.scaffolds import NAMES, write_one_of_each
-
-from .conftest import run
+from support.scaffolds import NAMES, build_wheels, write_one_of_each
 
 Alone = Callable[..., Any]
 
@@ -22,13 +20,9 @@ def installed(alone: Alone, tmp_path_factory: pytest.TempPathFactory) -> tuple[A
     places = write_one_of_each(folder)
     # No other test asks for these together: the new plugins are installed into an environment of their own.
     environment = alone("rlcore[testing]", "rlcore-gym[classic-control]", "rlcore-sync")
-    pip = [sys.executable, "-m", "pip"]
-    offline = ["--quiet", "--no-index", "--no-deps"]
-    sources = map(str, places.values())
-    run([*pip, "wheel", *offline, "--no-build-isolation", "--wheel-dir", str(folder / "wheels"), *sources])
-    wheels = sorted(map(str, (folder / "wheels").glob("*.whl")))
+    wheels = build_wheels(places.values(), folder / "wheels")
     assert len(wheels) == len(NAMES)
-    run([*pip, "--python", str(environment.folder / "bin/python"), "install", *offline, "--no-compile", *wheels])
+    environment.install(*wheels)
     return environment, places
 
 
@@ -47,8 +41,12 @@ def test_its_own_tests_pass_where_it_is_installed(kind: str, installed: tuple[An
     assert " failed" not in passed and " passed" in passed
 
 
-def test_two_of_them_train_by_their_names(installed: tuple[Any, dict[str, Path]], tmp_path: Path) -> None:
-    options = ["--framework", "new", "--optimizer", "new_optimizer", "--env", "new_env", "--stop", "iteration=2"]
-    installed[0].rlcore("train", "pg", "--set", "framework=numpy", *options[2:], "--out", "run", cwd=tmp_path)
-    assert (tmp_path / "run/best.json").exists(), "the installed hook is told of the run"
-    assert "run" in installed[0].rlcore("new_command", ".", cwd=tmp_path)
+def test_one_run_is_made_of_all_of_them(installed: tuple[Any, dict[str, Path]], tmp_path: Path) -> None:
+    environment, _ = installed
+    parts = ["--env", NAMES["env"], "--optimizer", NAMES["optimizer"], "--runtime", NAMES["runtime"]]
+    parts += ["--set", f"policies.default.graph={NAMES['policy_graph']}", "--evaluators", "2"]
+    options = ["--stop", "iteration=2", "--seed", "1", "--out", "runs/a"]
+    result = json.loads(environment.rlcore("train", NAMES["algorithm"], *parts, *options, cwd=tmp_path))
+    assert (result["iteration"], result["status"]) == (2, "stopped")
+    assert (tmp_path / "runs/a/best.json").exists(), "an installed hook is told of the run"
+    assert "runs/a" in environment.rlcore(NAMES["command"], cwd=tmp_path)

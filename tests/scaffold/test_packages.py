@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
-from support.scaffolds import NAMES, run_with, unpack_wheels, write_one_of_each
+from support.scaffolds import NAMES, build_wheels, run_with, unpack, write_one_of_each
 
 from rlcore.registry import KINDS
 from rlcore.scaffold import new_plugin
@@ -31,7 +31,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Where the wheels are unpacked, and ``{kind: its folder}``."""
     folder = tmp_path_factory.mktemp("scaffold")
     places, site = write_one_of_each(folder), folder / "site"
-    unpack_wheels(places.values(), site)
+    unpack(build_wheels(places.values(), folder / "wheels"), site)
     return site, places
 
 

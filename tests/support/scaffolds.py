@@ -21,13 +21,18 @@ def write_one_of_each(folder: Path) -> dict[str, Path]:
     return {kind: new_plugin(kind, name, folder) for kind, name in NAMES.items()}
 
 
-def unpack_wheels(places: Iterable[Path], site: Path) -> None:
-    """Builds each plugin and unpacks its wheel into ``site``: code, metadata and entry points."""
+def build_wheels(places: Iterable[Path], folder: Path) -> list[Path]:
+    """The wheel of each plugin, built into ``folder`` from what is installed here."""
     for place in places:
-        command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(site / "wheels")]
+        command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder)]
         done = subprocess.run(command, cwd=place, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
-    for wheel in (site / "wheels").glob("*.whl"):
+    return sorted(folder.glob("*.whl"))
+
+
+def unpack(wheels: Iterable[Path], site: Path) -> None:
+    """What installing them would: code, metadata and entry points."""
+    for wheel in wheels:
         with zipfile.ZipFile(wheel) as archive:
             archive.extractall(site)
 
