@@ -23,6 +23,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "play": ("rlcore.cli.play:play", "Play a game against a trained policy, in the terminal."),
     "plot": ("rlcore.cli.plot:plot", "Draw the learning curves of runs."),
     "plugins": ("rlcore.cli.plugins:plugins", "Show which parts are installed, and from which package."),
+    "new-plugin": ("rlcore.cli.new_plugin:new_plugin", "Write a new plugin: a complete, tested package to start from."),
     "check": ("rlcore.cli.check:check", "Check that a part or a package keeps its contract."),
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }
