@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,16 @@ class Symmetry(NamedTuple):
 
 
 class Solved(NamedTuple):
-    """Positions ``[n]`` of which the right moves are known: ``best`` bool ``[n, actions]``, those that lose nothing."""
+    """Positions ``[n]`` of which the right moves are known: ``best`` bool ``[n, actions]``, those that lose nothing.
+    ``parts`` name some of them, bool ``[n]`` each, that are worth looking at alone."""
 
     states: Columns
     best: NDArray[np.bool_]
+    parts: Mapping[str, NDArray[np.bool_]] = {}
+
+    def part(self, name: str) -> Solved:
+        """The positions of one part."""
+        return Solved(take(self.states, self.parts[name]), self.best[self.parts[name]])
 
 
 class BatchedModel(ABC):
