@@ -144,7 +144,7 @@ class BitBoardGame(BatchedModel):
     def terminal(self, states: Columns) -> NDArray[np.bool_]:
         stones = _stones(states)
         full = (stones[:, 0] | stones[:, 1]) == self._full
-        return np.asarray(full | self.won(stones[:, 0]) | self.won(stones[:, 1]))
+        return np.asarray(full | self.won(stones.reshape(-1)).reshape(-1, 2).any(axis=1))
 
     # -- beyond the model
 
