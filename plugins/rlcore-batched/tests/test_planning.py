@@ -103,6 +103,16 @@ def test_full_columns_are_not_drawn() -> None:
     assert game.players == 2
 
 
+@pytest.mark.parametrize(("game", "moves"), [(TicTacToe(), [(4, 0)]), (ConnectFour(), [(6, ply) for ply in range(6)])])
+def test_moves_that_are_not_legal_are_refused_with_their_row(game: BitBoardGame, moves: list[tuple[int, int]]) -> None:
+    states = np.asarray(game.initial(2, RNG))
+    for move in moves:
+        states, _ = game.step(states, np.array(move), RNG)
+    taken = moves[0][0]
+    with pytest.raises(ValueError, match=f"action {taken} of row 0 is no legal move"):
+        game.step(states, np.array([taken, 3]), RNG)
+
+
 def test_positions_are_drawn_for_the_terminal() -> None:
     game = ConnectFour()
     states, _ = game.step(game.initial(1, RNG), np.array([3]), RNG)

@@ -1,13 +1,13 @@
 """Makes the positions that players of Connect Four are judged by, with what each of their moves is worth.
 
 ``cc -O3 -march=native -o connect_four_solver connect_four_solver.c`` and then ``python label_connect_four.py
-./connect_four_solver >../src/rlcore_batched/games/connect_four_solved.txt``: an hour of one core at most, nearly all of
-it for the opening.
+./connect_four_solver 26 >../src/rlcore_batched/games/connect_four_solved.txt``: some minutes, nearly all of
+them for the opening, and a GiB of memory.
 
 Positions come from games in which nobody leaves a win out or gives one away in the next move, and moves are drawn
 evenly from the others. Kept are those in which neither side could win with its next stone and some moves, but not all,
-lose game value: so many of each number of stones. What the first moves are worth is found in Allis (1988), "A
-Knowledge-based Approach of Connect-Four": the solver would take hours.
+lose game value: so many of each number of stones. Of fewer than six stones there is the empty board alone: what its
+moves are worth is found in Allis (1988), "A Knowledge-based Approach of Connect-Four".
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 from rlcore_batched.games.connect_four import ConnectFour
 
 SEED = 0
-#: Positions by the number of stones; those of the opening come from 6 to 11, the middle 12 to 23, the end 24 to 35.
+#: The empty board, and what its moves are worth.
+EMPTY = "- LLDWDLL"
+#: Positions by the number of stones: 6 to 11 are the opening, 12 to 23 the middle and 24 to 35 the end.
 COUNTS = dict.fromkeys(range(6, 8), 10) | dict.fromkeys(range(8, 12), 20) | dict.fromkeys(range(12, 36), 10)
 GAMES_AT_ONCE = 64
 
@@ -68,6 +70,8 @@ def _careful(game: ConnectFour, states: NDArray[np.uint64]) -> NDArray[np.bool_]
 
 
 def main() -> None:
+    """Prints a line for each position, as ``connect_four_solved.py`` reads them."""
+    print(EMPTY, flush=True)
     solver = subprocess.Popen([sys.argv[1], *sys.argv[2:]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert solver.stdin is not None and solver.stdout is not None
     for stones, count in COUNTS.items():
