@@ -15,9 +15,3 @@ class TestPackage(PluginTests):
 @pytest.mark.xdist_group("ray")
 class TestAlphaZero(OptimizerTests):
     optimizer = "alphazero"
-
-
-class TestAlphaZeroInTensorFlow(OptimizerTests):
-    optimizer = "alphazero"
-    graph = "tf.alphazero"
-    runtimes = ("inline",)

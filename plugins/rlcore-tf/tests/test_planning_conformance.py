@@ -6,14 +6,11 @@ from typing import Any
 
 import pytest
 
-from rlcore.testing.kit.policy.cases import DEFAULT_SPACES
 from rlcore.testing.suites import ActorTests, PolicyGraphTests
 
 #: Building a graph is slow in TensorFlow: those of a class are to be built once.
 pytestmark = pytest.mark.xdist_group("rlcore-tf-planning-conformance")
 
-#: Fewer than the kit has, as every one of them is traced anew.
-SPACES = DEFAULT_SPACES[2:4]
 #: A game, whose rules it plans with.
 TICTACTOE = "batched:tictactoe"
 SEARCH: dict[str, Any] = {"search": {"simulations": 8}, "model": {"hidden": [16], "shared_value": True}}
@@ -47,11 +44,9 @@ class TestAlphaZeroActor(ActorTests):
 
 class TestDynamics(PolicyGraphTests):
     graph = "tf.dynamics"
-    spaces = SPACES
     config = {"members": 2, "planner": PLANNER, "max_grad_norm": 1.0, "noise": 0.2}
 
 
 class TestDynamicsActor(ActorTests):
     graph = "tf.dynamics"
-    spaces = SPACES
     config = {"members": 2, "planner": PLANNER}
