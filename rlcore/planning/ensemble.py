@@ -122,7 +122,7 @@ class MeanEnsemble(EnsembleModel):
 
     @classmethod
     def outputs(cls, architecture: EnsembleArchitecture) -> NDArray[np.int64]:
-        return np.r_[: architecture.predicted, architecture.outputs - 1]
+        return np.array([*range(architecture.predicted), architecture.outputs - 1])
 
     def change(self, found: Float32, rng: np.random.Generator) -> Float32:
         return found[:, :-1]
@@ -150,7 +150,7 @@ class SampledEnsemble(EnsembleModel):
         predicted = self._architecture.predicted
         mean, log_variance = found[:, :predicted], names.bounded(found[:, predicted:-1], *self._bounds)
         noise = rng.standard_normal(mean.shape, np.float32)
-        return mean + self._deviation * np.exp(np.float32(0.5) * log_variance) * noise
+        return np.asarray(mean + self._deviation * np.exp(np.float32(0.5) * log_variance) * noise, np.float32)
 
 
 class StackedLayers:

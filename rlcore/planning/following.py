@@ -6,6 +6,7 @@ there are, bit for bit.
 
 from __future__ import annotations
 
+import copy
 import functools
 import itertools
 import warnings
@@ -110,7 +111,7 @@ class FollowedByWorkers(Following):
         self._followers = followers
         #: References to what each of them was sent last.
         self._shares: list[Ref] = []
-        builders = [functools.partial(_same, follower) for follower in followers]
+        builders = [functools.partial(copy.copy, follower) for follower in followers]
         members = [Member(i, build, runtime.spawn(build, Resources())) for i, build in enumerate(builders)]
         watch, patience = Watch(_lost, _vacant), Patience(PATIENCE_S)
         self._crew = StrictCrew(runtime, members, Resources(), self._bring_up, watch, patience, worker="planner")
@@ -126,6 +127,8 @@ class FollowedByWorkers(Following):
 
     def returns(self, obs: Columns, actions: NDArray[Any]) -> Float32:
         parts = self._crew.ask("returns", self._runtime.put(obs), self._runtime.put(actions))
+        for place in parts:
+            self._crew.note_sample(self._crew.members[place])
         places = range(len(self._followers))
         return np.concatenate([parts[i] if i in parts else self._returns_here(i, obs, actions) for i in places])
 
@@ -144,10 +147,6 @@ def shares(members: int, workers: int) -> list[range]:
     count = min(members, workers)
     ends = [members * i // count for i in range(count + 1)]
     return [range(start, end) for start, end in itertools.pairwise(ends)]
-
-
-def _same(follower: Follower) -> Follower:
-    return follower
 
 
 def _lost(index: int, cause: str) -> None:

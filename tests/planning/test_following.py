@@ -24,7 +24,7 @@ SMALL = {"horizon": 3, "population": 16, "elites": 4, "iterations": 2}
 OBSERVED = np.random.default_rng(6).standard_normal((5, 3)).astype(np.float32)
 
 
-@pytest.fixture(params=["inline", "sim", pytest.param("ray", marks=pytest.mark.xdist_group("ray"))])
+@pytest.fixture(scope="module", params=["inline", "sim", pytest.param("ray", marks=pytest.mark.xdist_group("ray"))])
 def runtime(request: pytest.FixtureRequest) -> Iterator[Runtime]:
     """Each in turn."""
     if request.param == "ray":
