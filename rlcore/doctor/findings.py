@@ -154,13 +154,17 @@ def _package(package: Package, packages: Packages) -> Finding:
     return Finding(f"{named} is broken; {causes}", Level.PROBLEM, advice)
 
 
+#: Of what the kernel requires.
+_SHOWN_OF_KERNEL = ("gymnasium", "numpy", "ray")
+
+
 def _built_on(package: Package, packages: Packages) -> str:
     """What the package requires and the kernel does not (its framework, say), with the installed versions."""
     kernel = next((one for one in packages.packages if one.name == "rlcore"), None)
     shared = {required_name(line) for line in kernel.requires} if kernel is not None else set()
     names = dict.fromkeys(map(required_name, package.requires))
     if package is kernel:
-        shown = [name for name in ("numpy", "gymnasium", "ray") if name in names]
+        shown = [name for name in names if name in _SHOWN_OF_KERNEL]
     else:
         shown = [name for name in names if name not in shared and not name.startswith("rlcore")]
     found = [f"{name} {packages.versions.get(name, 'missing')}" for name in shown]
