@@ -1,7 +1,7 @@
 """What the pages do with packages of their own: built from what is here, and put on the path of the commands after it.
 
-``pip install --editable FOLDER`` adds the package's sources and its metadata, ``pip install WHEEL`` unpacks the wheel, and
-``pip wheel`` builds one. Nothing is downloaded, and nothing of this environment changes.
+``pip install --editable FOLDER`` adds the package's sources and its metadata, ``pip install WHEEL`` unpacks the wheel,
+and ``pip wheel`` builds one. Nothing is downloaded, and nothing of this environment changes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,11 @@
-"""Which versions of a distribution a package's metadata asks for."""
+"""Which versions of a distribution a package's metadata asks for, and whether a version is one of them."""
 
 from __future__ import annotations
 
 import re
 from typing import NamedTuple
+
+from rlcore.requirements import canonical
 
 Release = tuple[int, ...]
 
@@ -41,11 +43,6 @@ def release(version: str) -> Release:
     """``"0.1.0rc1"`` gives ``(0, 1, 0)``."""
     numbers = re.match(r"[0-9]+(\.[0-9]+)*", version)
     return tuple(int(number) for number in numbers.group().split(".")) if numbers else ()
-
-
-def canonical(distribution: str) -> str:
-    """A distribution's name in the one form in which installers compare it."""
-    return re.sub(r"[-_.]+", "-", distribution).lower()
 
 
 def _holds(bound: Bound, have: Release) -> bool:
