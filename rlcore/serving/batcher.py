@@ -141,7 +141,7 @@ def _joined(parts: Sequence[Columns]) -> Columns:
     if len(parts) == 1:
         return first
     if isinstance(first, dict):
-        return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in first}  # type: ignore[index,call-overload]
+        return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in first}
     return np.concatenate(parts)  # type: ignore[arg-type]
 
 

@@ -47,8 +47,8 @@ class Handler(BaseHTTPRequestHandler):
     server: Listener
 
     def setup(self) -> None:
-        self.timeout = self.server.server.settings.idle_s
         super().setup()
+        self.connection.settimeout(self.server.server.settings.idle_s)
 
     def answer(self) -> None:
         """Answers the request whose head has been read."""

@@ -99,7 +99,7 @@ class Conversation:
                 raise SpaceError("this is one; send it as 'observation'")
             return obs
         rows = [self._one(one) for one in given]
-        return {leaf: np.concatenate([row[leaf] for row in rows]) for leaf in rows[0]}  # type: ignore[index,call-overload]
+        return {leaf: np.concatenate([row[leaf] for row in rows]) for leaf in rows[0]}
 
     def _memory(self, key: str, given: Any, n: int) -> Memory:
         begun = self._policy.begin(n)

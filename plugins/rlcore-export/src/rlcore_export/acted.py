@@ -101,6 +101,7 @@ def action_outputs(graph: GraphBuilder, space: gymnasium.Space[Any], actions: Ma
 
 
 def _for_env(graph: GraphBuilder, space: gymnasium.Space[Any], actions: Value) -> Value:
+    assert space.dtype is not None
     if isinstance(space, spaces.Discrete | spaces.MultiDiscrete):
         start = np.asarray(space.start, np.int64)
         moved = graph.apply("Add", [actions, graph.constant(start, "start")]) if start.any() else actions

@@ -48,7 +48,7 @@ def described(saved: SavedPolicy, trust: bool) -> Described:
     does not know; what :meth:`rlcore.saved_policies.SavedPolicy.build` raises."""
     if saved.actor is None:
         return _by_graph(saved, trust)
-    kind = saved.actor.get("kind")
+    kind = str(saved.actor.get("kind"))
     if kind in _PLANS:
         raise _refusal(saved, f"{_PLANS[kind]}, which no fixed sequence of operations does; 'rlcore serve' serves it")
     if kind == "actor_critic":
@@ -71,7 +71,7 @@ def _by_graph(saved: SavedPolicy, trust: bool) -> Described:
     if precision != "float32":
         raise _refusal(saved, f"it computes in {precision} (model.precision), the exported graph would in float32")
     if issubclass(graph_class, DrawnGraph) and isinstance(config, DrawnConfig) and not graph_class.searches:
-        return ActorCritic(config.model, config.squash, graph_class.has_value)  # type: ignore[attr-defined]
+        return ActorCritic(config.model, config.squash, graph_class.has_value)
     if issubclass(graph_class, OffPolicyRules) and graph_class.actor_class in (QActor, DeterministicActor, SoftActor):
         known: Described = config.acting_part()
         return known

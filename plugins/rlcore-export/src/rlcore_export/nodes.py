@@ -60,7 +60,8 @@ class GraphBuilder:
     ) -> list[Value]:
         """As many results of an operator that has several."""
         values = [self._fresh(operator.lower()) for _ in range(results)]
-        self._nodes.append(helper.make_node(operator, list(inputs), values, **(attributes or {})))
+        given: dict[str, Any] = dict(attributes or {})
+        self._nodes.append(helper.make_node(operator, list(inputs), values, **given))
         return values
 
     # -- what is often needed
