@@ -62,6 +62,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "algorithm": ("ppo_central",),
         },
         "rlcore-tune": {"command": ("tune",)},
+        "rlcore-export": {"command": ("export",)},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )

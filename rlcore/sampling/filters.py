@@ -245,6 +245,16 @@ class MeanStd(RunningShared, ObservationFilter):
         """What observations are normalised by; to be read only."""
         return self._statistics
 
+    @property
+    def clip(self) -> float:
+        """The largest number that observations are normalised to."""
+        return self._clip
+
+    @property
+    def inverse_std(self) -> NDArray[np.float64]:
+        """What deviations from the mean are multiplied with, ``[*shape]``; to be read only."""
+        return self._inverse_std
+
     def normalise(self, obs: Array) -> NDArray[np.float32]:
         if not self._statistics.count:
             return obs.astype(np.float32)
@@ -259,7 +269,7 @@ class MeanStd(RunningShared, ObservationFilter):
 
     def _refresh(self) -> None:
         std = self._statistics.std
-        self._inverse_std = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
+        self._inverse_std: NDArray[np.float64] = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
 
 
 #: The filters that a config can name.
