@@ -34,7 +34,7 @@ class EvolutionStrategies(Algorithm):
                     "evaluations": 8,
                     "noise_std": 0.2,
                     # Large until it swings up; falling, so that it keeps what it has.
-                    "learning_rate": [[0, 0.1], [900_000, 0.1], [1_400_000, 0.03]],
+                    "learning_rate": [[0, 0.1], [700_000, 0.1], [1_100_000, 0.03]],
                 }
             },
             "evaluators": {"envs": 16},
