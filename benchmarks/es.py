@@ -1,6 +1,6 @@
 """How many members of a population are evaluated a second: ours, and a plain loop that acts with torch one by one.
 
-    python benchmarks/es.py [--turns N] [--cores 1 2]
+    python benchmarks/es.py [--turns N] [--cores 1 2] [--env ENV ...]
 
 Members are those of a generation of the recipe ``es``, around the weights of the beginning, whose episodes on CartPole
 are short, and around learnt ones, whose episodes are long. Ours is whole steps of the optimizer, at the end of each of
@@ -112,11 +112,11 @@ def in_processes(pool: ProcessPoolExecutor) -> Players:
     return play
 
 
-def rows(cores: int, turns: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Of all cases; those of one environment follow each other in one run."""
+def rows(envs: Sequence[str], cores: int, turns: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Of all cases of ``envs``; those of one environment follow each other in one run."""
     with ProcessPoolExecutor(cores, multiprocessing.get_context("spawn")) as pool:
         players = here if cores == 1 else in_processes(pool)
-        for env in dict.fromkeys(case.env for case in CASES):
+        for env in envs:
             count, runtime = (0, "inline") if cores == 1 else (cores, "ray")
             config = {"algorithm": "es", "framework": "torch", "env": env, "seed": seed, "runtime": runtime}
             with Trainer({**config, "evaluators": {"count": count}}) as trainer:
@@ -155,9 +155,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--turns", type=int, default=5, help="of each (default: %(default)s)")
     parser.add_argument("--cores", type=int, nargs="+", default=[1, 2], help="(default: 1 2)")
+    envs = list(dict.fromkeys(case.env for case in CASES))
+    parser.add_argument("--env", choices=envs, nargs="+", default=envs, help="(default: all)")
     options = parser.parse_args()
     for cores in options.cores:
-        for found in rows(cores, options.turns, seed=1):
+        for found in rows(options.env, cores, options.turns, seed=1):
             print(json.dumps(found), flush=True)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -91,7 +92,7 @@ def seed_spaces(env: Env, seed: int) -> dict[Place, Snapshot]:
             if type(value) not in _NEITHER and isinstance(value, gymnasium.Space):
                 # Not the seed itself: they would draw what the environment draws.
                 number += 1
-                value.seed(int(np.random.SeedSequence((seed, number)).generate_state(1)[0]))
+                value.seed(zlib.crc32(f"{seed} {number}".encode()))
     return {place: one for place, one in Generators(env).snapshots().items() if _SPACE in place.attribute}
 
 
