@@ -127,6 +127,10 @@ def test_states_mean_the_same_whoever_reads_them() -> None:
     np.testing.assert_array_equal(other.legal(states), model.legal(states))
     model.step(states, np.array([0, 4]), RNG)
     np.testing.assert_array_equal(states, kept)
+    nobody = model.observe(states[:0])
+    assert {leaf: array.shape for leaf, array in nobody.items()} == {
+        "board": (0, 3, 3, 3), "action_mask": (0, 9), "model_state": (0, 9)
+    }
     assert other.text(states).splitlines() == ["...", ".x.", "..."]
 
 

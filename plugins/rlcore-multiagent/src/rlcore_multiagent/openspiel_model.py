@@ -102,7 +102,7 @@ class OpenSpielModel(BatchedModel):
             for player in [max(0, state.current_player())]
         ]
         if not rows:
-            return {leaf: np.zeros((0, *space.shape), space.dtype) for leaf, space in self._views.space.items()}
+            return self._views.none()
         return {leaf: np.stack([row[leaf] for row in rows]) for leaf in rows[0]}
 
     def terminal(self, states: Columns) -> NDArray[np.bool_]:

@@ -43,15 +43,22 @@ class Views:
         if not self.moves:
             return beside_mask(board, self.actions)
         played = gymnasium.spaces.Box(-1, options - 1, (self.moves,), self._dtype)
-        return gymnasium.spaces.Dict([*beside_mask(gymnasium.spaces.Dict({BOARD: board}), self.actions).items(),
-                                      (MODEL_STATE, played)])
+        masked = beside_mask(gymnasium.spaces.Dict({BOARD: board}), self.actions)
+        return gymnasium.spaces.Dict([*masked.items(), (MODEL_STATE, played)])
 
     def of(self, state: Any, player: int, legal: list[int]) -> dict[str, NDArray[Any]]:
         """What a player sees who has these ``legal`` actions."""
         mask = np.zeros(self.actions, np.int8)
         mask[legal] = 1
-        found = {self._leaf: self._tensor(state, player), ACTION_MASK: mask}
-        return {**found, MODEL_STATE: self.played(state.history())} if self.moves else found
+        found: dict[str, NDArray[Any]] = {self._leaf: self._tensor(state, player), ACTION_MASK: mask}
+        if self.moves:
+            found[MODEL_STATE] = self.played(state.history())
+        return found
+
+    def none(self) -> dict[str, NDArray[Any]]:
+        """What nobody sees, ``[0, ...]``."""
+        boxes = self.space.spaces.items()
+        return {leaf: np.zeros((0, *(box.shape or ())), box.dtype) for leaf, box in boxes}
 
     def _tensor(self, state: Any, player: int) -> NDArray[np.float32]:
         if state.is_terminal() and self._seen == "information_state":

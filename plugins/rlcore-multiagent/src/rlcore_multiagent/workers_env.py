@@ -168,7 +168,8 @@ class WorkersEnv(BatchedEnv):
         return [worker.task.first + slot for worker, (lost, _) in owners for slot in lost]
 
     def model(self) -> BatchedModel | None:
-        return self._model
+        model: BatchedModel | None = self._model
+        return model
 
     def render(self, slot: int) -> Array | None:
         worker = next(one for one in self._workers if slot in one.task.slots)

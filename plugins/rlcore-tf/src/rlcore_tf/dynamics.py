@@ -37,9 +37,10 @@ class Dynamics(DynamicsRules, TFGraph):
         own, dtype = self._architecture, self._arithmetic.dtype
         known = own.shapes()
         shapes = {name: known[name] for group in self.groups() for name in group.names}
-        widths = {INPUTS: (own.inputs,), TARGETS: (own.predicted,), ACTIONS: (own.action_inputs,)}
-        widths |= {TERMINATED: (), WEIGHTS: ()}
-        self._begin(shapes, PackedSelection({name: column(width, dtype) for name, width in widths.items()}, dtype))
+        columns = {name: column((), dtype) for name in (TERMINATED, WEIGHTS)}
+        widths = {INPUTS: own.inputs, TARGETS: own.predicted, ACTIONS: own.action_inputs}
+        columns |= {name: column((width,), dtype) for name, width in widths.items()}
+        self._begin(shapes, PackedSelection(columns, dtype))
         self._load(self._planner.get_weights())
         self._stale = False
 
