@@ -48,7 +48,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def setup(self) -> None:
         super().setup()
-        self.connection.settimeout(self.server.server.settings.idle_s)
+        self.connection.settimeout(self.server.served.settings.idle_s)
 
     def answer(self) -> None:
         """Answers the request whose head has been read."""
@@ -80,17 +80,17 @@ class Handler(BaseHTTPRequestHandler):
         if path == "/health":
             return {"status": "ok"}
         self._check_sender()
-        served = self.server.server
+        served = self.server.served
         return served.about if path == "/policy" else self._act(parse_or_refuse(self._body()))
 
     # -- who asks
 
     def _check_sender(self) -> None:
-        token = self.server.server.settings.token
+        token = self.server.served.settings.token
         if not token:
             name = (self.headers.get("Host") or "").lower()
             bare = name.rpartition(":")[0] if name.rpartition(":")[2].isdigit() else name
-            if bare not in _OWN_NAMES and bare.strip("[]") != self.server.server.settings.host:
+            if bare not in _OWN_NAMES and bare.strip("[]") != self.server.served.settings.host:
                 raise Refusal(HTTPStatus.FORBIDDEN, "this server is for its own machine, under its own name")
             return
         given = self.headers.get("Authorization") or ""
@@ -115,7 +115,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the header Content-Length is missing")
         if len(given) > 1 or not (given[0].isascii() and given[0].isdigit()):
             raise Refusal(HTTPStatus.BAD_REQUEST, "Content-Length is no number")
-        limit = self.server.server.settings.body_limit
+        limit = self.server.served.settings.body_limit
         # Its digits are counted first: Python refuses to read very long numbers.
         if len(given[0]) > 18 or int(given[0]) > limit:
             raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"a body has at most {limit} bytes")
@@ -126,7 +126,7 @@ class Handler(BaseHTTPRequestHandler):
         return body
 
     def _act(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
-        served = self.server.server
+        served = self.server.served
         try:
             obs, memory, single = served.conversation.read(request)
             job = Job(obs, memory)

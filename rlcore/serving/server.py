@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import socket
+import sys
 import threading
-import time
 from collections.abc import Mapping
 from http.server import ThreadingHTTPServer
 from typing import Any
@@ -101,7 +102,7 @@ class Listener(ThreadingHTTPServer):
     request_queue_size = 128
 
     def __init__(self, server: PolicyServer, settings: ServeSettings) -> None:
-        self.server = server
+        self.served = server
         self.address_family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
         self._room = threading.Semaphore(settings.connections)
         self._settings = settings
@@ -112,7 +113,8 @@ class Listener(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Without asking for the host's name, which may take seconds."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if os.name == "posix":  # elsewhere it would let others take the same port
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = self._settings.host, self.server_address[1]
@@ -138,8 +140,9 @@ class Listener(ThreadingHTTPServer):
             self._room.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that is gone is no fault of ours; anything else is."""
-        LOGGER.info("the connection of %s ended", client_address, exc_info=True)
+        """A client that is gone is no fault of ours; anything else is, and said with its trace."""
+        gone = isinstance(sys.exception(), OSError)
+        LOGGER.log(logging.INFO if gone else logging.ERROR, "the connection of %s ended", client_address, exc_info=True)
 
     @contextlib.contextmanager
     def answering(self) -> Any:
@@ -155,6 +158,5 @@ class Listener(ThreadingHTTPServer):
 
     def finish(self, patience: float) -> None:
         """Waits until all answers are sent, so many seconds at the most."""
-        until = time.monotonic() + patience
         with self._changed:
-            self._changed.wait_for(lambda: not self._busy, max(0.0, until - time.monotonic()))
+            self._changed.wait_for(lambda: not self._busy, patience)

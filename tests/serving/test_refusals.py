@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+import threading
 from typing import Any
 
 import pytest
@@ -192,6 +193,29 @@ def test_no_more_requests_wait_than_may(serve: Any, monkeypatch: pytest.MonkeyPa
     assert [connection.getresponse().status for connection in waiting] == [200] * 3
     for connection in (*waiting, late.connection):
         connection.close()
+
+
+def test_the_end_answers_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held()
+    server = PolicyServer(held.policy, ServeSettings(port=0, window_s=0.0))
+    monkeypatch.setattr(server.batcher, "_policy", held)
+    waiting = [http.client.HTTPConnection(server.host, server.port, timeout=20) for _ in range(3)]
+    for connection in waiting:
+        connection.request("POST", "/act", json.dumps(FINE), {"Content-Type": "application/json"})
+    assert held.entered.wait(20)
+    while server.batcher.waiting < 2:
+        pass
+    ending = threading.Thread(target=server.close)
+    ending.start()
+    server._thread.join(20)  # nobody is accepted any more
+    held.go.set()
+    ending.join(20)
+    assert not ending.is_alive()
+    for connection in waiting:
+        assert connection.getresponse().status == 200
+        connection.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((server.host, server.port), timeout=20)
 
 
 def test_no_more_connections_than_may(serve: Any) -> None:
