@@ -31,6 +31,11 @@ def clipped_surrogate(ratios: Any, advantages: Any, clip: Any) -> Any:
     return tf.reduce_sum(tf.minimum(ratios * advantages, advantages + clip * tf.abs(advantages)))
 
 
+def advantage_weights(advantages: Any, sharpness: Any, limit: Any) -> Any:
+    """``min(exp(sharpness * A), exp(limit))`` by row (Wang et al. 2018, equation 4; sharpness: beta / c)."""
+    return tf.exp(tf.minimum(advantages * sharpness, limit))
+
+
 def kl_divergence(log_ratios: Any) -> Any:
     """Estimates the sum over rows of KL(old || new) from actions of the old policy: ``(r - 1) - log r``.
 
