@@ -73,6 +73,11 @@ class Batcher:
         """How many jobs wait."""
         return len(self._jobs)
 
+    @property
+    def alive(self) -> bool:
+        """Whether jobs are still acted for."""
+        return self._thread.is_alive() and not self._closing
+
     def submit(self, job: Job) -> None:
         """Takes a job of at most ``rows`` observations. ``Overloaded`` where no more may wait."""
         assert job.rows <= self._rows

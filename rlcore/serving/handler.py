@@ -78,6 +78,8 @@ class Handler(BaseHTTPRequestHandler):
             allowed = PATHS[path]
             raise Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} takes {allowed}", {"Allow": allowed})
         if path == "/health":
+            if not self.server.served.batcher.alive:
+                raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the policy acts no more")
             return {"status": "ok"}
         self._check_sender()
         served = self.server.served

@@ -269,6 +269,15 @@ def test_a_token_is_asked_for_where_there_is_one(serve: Any, client: Any) -> Non
     assert asking.ask("GET", "/health")[0] == 200
 
 
+def test_a_server_that_acts_no_more_is_not_well(serve: Any, client: Any) -> None:
+    server = serve()
+    asking = client(server)
+    assert asking.ask("GET", "/health") == (200, {"status": "ok"})
+    server.batcher.close()
+    assert asking.ask("GET", "/health") == (503, {"error": "the policy acts no more"})
+    assert asking.act(**FINE)[0] == 503
+
+
 def test_what_is_served_is_told(serve: Any, client: Any) -> None:
     status, about = client(serve(fresh(lstm=4), batch_size=7)).ask("GET", "/policy")
     assert status == 200 and about["remembers"] is True and about["batch_size"] == 7

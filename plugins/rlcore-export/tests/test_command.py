@@ -92,6 +92,14 @@ def test_policies_that_only_their_framework_computes(changes: dict[str, Any], wh
         onnx_model(dataclasses.replace(saved, actor=None, settings=settings), trust=True)
 
 
+def test_a_graph_that_searches() -> None:
+    pytest.importorskip("torch")
+    saved = policy_of(Box(-1.0, 1.0, (3,)), Discrete(3))
+    settings = saved.settings.model_copy(update={"graph": "torch.alphazero"})
+    with pytest.raises(UserError, match="it searches the moves of a game for each action"):
+        onnx_model(dataclasses.replace(saved, actor=None, settings=settings))
+
+
 def test_a_graph_without_an_actor_that_nobody_knows(tmp_path: Path) -> None:
     saved = policy_of(Box(-1.0, 1.0, (3,)), Discrete(3))
     settings = saved.settings.model_copy(update={"graph": "numpy.pg"})

@@ -50,7 +50,7 @@ def described(saved: SavedPolicy, trust: bool) -> Described:
         return _by_graph(saved, trust)
     kind = str(saved.actor.get("kind"))
     if kind in _PLANS:
-        raise _refusal(saved, f"{_PLANS[kind]}, which no fixed sequence of operations does; 'rlcore serve' serves it")
+        raise _planned(saved, kind)
     if kind == "actor_critic":
         model = validate_plain(ModelConfig, saved.actor["model"], "model")
         return ActorCritic(model, bool(saved.actor["squash"]), bool(saved.actor["value"]))
@@ -66,11 +66,13 @@ def _by_graph(saved: SavedPolicy, trust: bool) -> Described:
     if saved.settings.model.get("custom") is not None:
         raise _refusal(saved, "what its model (model.custom) computes is known to its framework alone")
     graph_class: type[Any] = registry.load("policy_graph", name)
+    if graph_class.searches:
+        raise _planned(saved, "search")
     config: Any = graph_config(saved.settings)
     precision = getattr(getattr(config, "model", None), "precision", "float32")
     if precision != "float32":
         raise _refusal(saved, f"it computes in {precision} (model.precision), the exported graph would in float32")
-    if issubclass(graph_class, DrawnGraph) and isinstance(config, DrawnConfig) and not graph_class.searches:
+    if issubclass(graph_class, DrawnGraph) and isinstance(config, DrawnConfig):
         return ActorCritic(config.model, config.squash, graph_class.has_value)
     if issubclass(graph_class, OffPolicyRules) and graph_class.actor_class in (QActor, DeterministicActor, SoftActor):
         known: Described = config.acting_part()
@@ -78,6 +80,10 @@ def _by_graph(saved: SavedPolicy, trust: bool) -> Described:
     raise _refusal(
         saved, f"its policy graph {name} offers no actor, and what it computes is known to its framework alone"
     )
+
+
+def _planned(saved: SavedPolicy, kind: str) -> UserError:
+    return _refusal(saved, f"{_PLANS[kind]}, which no fixed sequence of operations does; 'rlcore serve' serves it")
 
 
 def _refusal(saved: SavedPolicy, why: str) -> UserError:
