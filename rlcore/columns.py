@@ -125,8 +125,9 @@ def concatenate(values: Sequence[Columns]) -> Columns:
     """The rows of one after those of the other, of one or more of the same leaves."""
     first = values[0]
     if isinstance(first, dict):
-        return {leaf: np.concatenate([one[leaf] for one in values]) for leaf in first}  # type: ignore[call-overload]
-    return np.concatenate(values)  # type: ignore[arg-type]
+        leaves: Sequence[Any] = values
+        return {leaf: np.concatenate([one[leaf] for one in leaves]) for leaf in first}
+    return np.concatenate([np.asarray(one) for one in values])
 
 
 def put(into: Columns, index: Any, values: Columns) -> None:

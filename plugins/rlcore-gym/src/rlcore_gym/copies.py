@@ -85,7 +85,8 @@ class Copies:
         self._restarts = Restarts(len(envs))
         self._events: list[str] = []
         #: The slots that rest, and those that step: as numbers, and as what picks their rows.
-        self._resting, self._stepping, self._rows = _NONE, list(range(len(envs))), slice(None)
+        self._resting, self._stepping = _NONE, list(range(len(envs)))
+        self._rows: Any = slice(None)
         self._choose_lists()
         self._limits = np.array([self._limit(slot) for slot in self.slots], np.int64)
         self._until_limit = 0
@@ -175,7 +176,7 @@ class Copies:
         self._copying_steps = [slot.copying_step for slot in self.slots]
         self._use(self._copying_steps)
 
-    def _use(self, steps: list[Step]) -> None:
+    def _use(self, steps: Sequence[Step]) -> None:
         self._all_steps = steps
         self.steps: Sequence[Step] = [steps[slot] for slot in self._stepping]
 
@@ -245,7 +246,7 @@ class Copies:
 
         So their states are those of episodes without any step.
         """
-        resting = slots[self.board.env_step[slots] == 0]
+        resting = np.asarray(slots[self.board.env_step[slots] == 0], np.int64)
         if len(resting):
             self._resting = np.union1d(self._resting, resting)
             self._rows = np.setdiff1d(self._every, self._resting)

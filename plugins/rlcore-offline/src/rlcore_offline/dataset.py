@@ -121,14 +121,21 @@ def read_dataset(folder: Path | str) -> Dataset:
         if manifest.get("kind") != KIND:
             raise CheckpointError(f"{part} is no part of a dataset")
         batches.append(_batch_of(part, tree))
-        heads.append({name: manifest.get(name) for name in ("env", "observation_space", "action_space")})
+        heads.append(_head_of(part, manifest))
     if any(head != heads[0] for head in heads):
         raise CheckpointError(f"the parts of {folder} are of different environments")
     try:
         spaces = space_from_json(heads[0]["observation_space"]), space_from_json(heads[0]["action_space"])
         return Dataset(concat(batches), spaces, str(heads[0]["env"]))
-    except (BatchError, SpaceError, TypeError) as error:
+    except (BatchError, SpaceError) as error:
         raise CheckpointError(f"dataset {folder}: {error}") from error
+
+
+def _head_of(part: Path, manifest: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        return {name: manifest[name] for name in ("env", "observation_space", "action_space")}
+    except KeyError as error:
+        raise CheckpointError(f"{part} does not say what it is of: {error} is missing") from error
 
 
 def _batch_of(part: Path, tree: Mapping[str, Any]) -> SampleBatch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import gymnasium
@@ -26,7 +26,7 @@ from rlcore.batch import (
     SampleBatch,
     T,
 )
-from rlcore.columns import Array, Columns, column_name, leaf_spaces, to_table
+from rlcore.columns import Array, Columns, leaf_spaces, to_table
 from rlcore.errors import UserError
 from rlcore_offline.dataset import Dataset
 from rlcore_offline.network_actions import from_env
@@ -90,16 +90,16 @@ def joined(
     return SampleBatch(rows, cuts)
 
 
-def _leaves(value: Any, space: gymnasium.Space[Any], prefix: str = "") -> dict[str, Array]:
+def _leaves(value: Any, space: gymnasium.Space[Any]) -> dict[str, Array]:
     """By dotted name, in the dtypes of the space."""
-    if isinstance(space, gymnasium.spaces.Dict | gymnasium.spaces.Tuple):
-        is_dict = isinstance(space, gymnasium.spaces.Dict)
-        children = space.spaces.items() if is_dict else enumerate(space.spaces)
-        found: dict[str, Array] = {}
-        for name, child in children:
-            found |= _leaves(value[name], child, column_name(prefix, str(name)))
-        return found
-    return {prefix: np.asarray(value, leaf_spaces(space)[""].dtype)}
+    return {leaf: np.asarray(_at(value, leaf), child.dtype) for leaf, child in leaf_spaces(space).items()}
+
+
+def _at(value: Any, leaf: str) -> Any:
+    """What stands under a dotted name in nested dictionaries and tuples."""
+    for name in leaf.split(".") if leaf else ():
+        value = value[name] if isinstance(value, Mapping) else value[int(name)]
+    return value
 
 
 def _concatenated(parts: Sequence[dict[str, Array]]) -> Columns:

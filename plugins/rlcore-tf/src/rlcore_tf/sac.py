@@ -54,7 +54,7 @@ class SAC(SACRules, TFOffPolicyActorCritic):
         return Terms(tf.stack(terms), found.errors)
 
     def _more_terms(
-        self, weights: Mapping[str, Any], frozen: Mapping[str, Any], inputs: Mapping[str, Any]
+        self, weights: Mapping[str, Any], frozen: Mapping[str, Any], inputs: Minibatch
     ) -> list[Any]:
         """What the rules of a class derived from this name beside the terms of this one."""
         return []
