@@ -37,3 +37,27 @@ def test_it_learns(env: str, runtime: str, seed: int) -> None:
         ((key, least), _) = training["stop"].items()
         assert trainer.train()[key] >= least
         assert trainer.evaluate(100).episode_return_mean >= goal
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ppo_es_climbs_where_ppo_learns_not_to_move(seed: int) -> None:
+    """The claim of the docs, on few of its seeds: the same steps, networks, learning rate and batches for both."""
+    config = {
+        "framework": "torch",
+        "env": "MountainCarContinuous-v0",
+        "runtime": "inline",
+        "seed": seed,
+        "stop": {"env_steps": 200_000},
+    }
+    same = {
+        "policy": {"learning_rate": 1e-3},
+        "model": {"hidden": [16, 16]},
+        "evaluators": {"envs": 2, "fragment": 1000},
+        "optimizer": {"epochs": 10, "minibatch_size": 256},
+    }
+    found = {}
+    for algorithm, settings in (("ppo_es", {}), ("ppo", same)):
+        with Trainer({"algorithm": algorithm, **config, **settings}) as trainer:
+            trainer.train()
+            found[algorithm] = trainer.evaluate(20).episode_return_mean
+    assert found["ppo"] < 1.0 and found["ppo_es"] > 20.0

@@ -111,41 +111,55 @@ class NestedES(PolicyOptimizer):
         now = self.runtime.now
         started = now()
         learnt = self._tasks.do(self._members(), self.runtime.put(self.graph_states()), returns=2)
-        for one in learnt:
-            self.evaluators.count(one.place, one.value)
-        sampled, env_steps = now(), sum(one.value.env_steps for one in learnt)
-        self._ledger.advance(env_steps)
-        stats = self._become_average(learnt)
+        sampled, env_steps = now(), self._count(learnt)
+        returns = np.array([mean_return(one.value) for one in learnt])
+        stats = stats_of(returns)
+        average = self._average(learnt, parents_shares(returns, self.config.parents))
+        self._become(average, stats)
         self._generation += 1
         ended = now()
         self.evaluators.broadcast(
             {name: graph.get_weights(graph.acting) for name, graph in self._graphs.items()}, self._ledger.progress
         )
-        timers = {"sample_s": sampled - started, "learn_s": ended - sampled, "sync_s": now() - ended}
-        skipped = len(self.trains) * (not stats)
-        return StepResult(env_steps, env_steps, len(self.trains) - skipped, skipped, stats=stats, timers=timers)
+        return StepResult(
+            env_steps,
+            learnt_rows=env_steps,
+            updates=len(average),
+            skipped_updates=len(self.trains) - len(average),
+            stats={name: stats for name in average},
+            timers={"sample_s": sampled - started, "learn_s": ended - sampled, "sync_s": now() - ended},
+        )
 
     def _members(self) -> list[Member]:
+        """Those of this generation, by their numbers."""
         noise_std = value_at(self.config.noise_std, self._ledger.progress[self.trains[0]].env_steps)
         numbers = range(self.config.members)
         return [Member(self.config, self._layouts, noise_std, self._generation, number) for number in numbers]
 
-    def _become_average(self, learnt: list[Done]) -> dict[str, dict[str, float]]:
-        """The policies become the average of those of the better members; nothing where one of those is lost."""
-        returns = np.array([mean_return(one.value) for one in learnt])
-        shares = parents_shares(returns, self.config.parents)
+    def _count(self, learnt: list[Done]) -> int:
+        """Counts what members have played; gives how many environment steps that was."""
+        for one in learnt:
+            self.evaluators.count(one.place, one.value)
+        env_steps = sum(one.value.env_steps for one in learnt)
+        self._ledger.advance(env_steps)
+        return env_steps
+
+    def _average(self, learnt: list[Done], shares: NDArray[np.float64]) -> dict[str, Weights]:
+        """By policy, the sum of the members' weights, each times its share; nothing where one that counts is lost."""
         kept = np.flatnonzero(shares)
         weights = [learnt[i].others[0] for i in kept]
         counts = [dict.fromkeys(self.trains, float(shares[i])) for i in kept]
         try:
-            average = self.evaluators.result(self.runtime.reduce(weights, counts))
+            average: dict[str, Weights] = self.evaluators.result(self.runtime.reduce(weights, counts))
         except WorkerLost:
             return {}
-        stats = stats_of(returns)
-        for name, graph in self._graphs.items():
-            graph.set_weights(average[name])
-            graph.on_progress(self._ledger.note(name, len(returns), stats, skipped=False))
-        return {name: stats for name in self.trains}
+        return average
+
+    def _become(self, average: dict[str, Weights], stats: dict[str, float]) -> None:
+        """The policies take over the weights; schedules hear of the update."""
+        for name, weights in average.items():
+            self._graphs[name].set_weights(weights)
+            self._graphs[name].on_progress(self._ledger.note(name, self.config.members, stats, skipped=False))
 
     def get_weights(self) -> dict[str, Weights]:
         return {name: graph.get_weights() for name, graph in self._graphs.items()}
