@@ -121,6 +121,14 @@ def take(value: Columns, index: Any) -> Columns:
     return np.asarray(value[index])
 
 
+def concatenate(values: Sequence[Columns]) -> Columns:
+    """The rows of one after those of the other, of one or more of the same leaves."""
+    first = values[0]
+    if isinstance(first, dict):
+        return {leaf: np.concatenate([one[leaf] for one in values]) for leaf in first}  # type: ignore[call-overload]
+    return np.concatenate(values)  # type: ignore[arg-type]
+
+
 def put(into: Columns, index: Any, values: Columns) -> None:
     """Writes ``values`` into the rows at ``index`` (anything numpy indexes with) of every leaf."""
     if isinstance(into, dict):

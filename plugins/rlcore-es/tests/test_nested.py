@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.errors import ConfigError, UnknownPluginError
 from rlcore.trainer import Trainer
-from rlcore_es.nested import parents_shares
+from rlcore_es.shares import parents_shares
 
 pytest.importorskip("rlcore_sync")
 

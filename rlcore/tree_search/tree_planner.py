@@ -1,4 +1,4 @@
-"""Planner: acts by searching. What a policy graph, or its actor, calls with its network to choose a move."""
+"""TreePlanner: acts by searching. What a policy graph, or its actor, calls with its network to choose a move."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from rlcore.tree_search.trees import Index, Trees
 #: Row columns that acting adds: what the search makes of the policy, float32 ``[actions]``, of the value for whoever
 #: moves, float32, and whether that value is proven, bool.
 SEARCH_POLICY, SEARCH_VALUE, SEARCH_PROVEN = "search_policy", "search_value", "search_proven"
+#: And, where there are more than two players, which of them moved, int64.
+SEARCH_PLAYER = "search_player"
 
 
 class Found(NamedTuple):
@@ -38,7 +40,7 @@ class _Kept(NamedTuple):
     actions: Index
 
 
-class Planner:
+class TreePlanner:
     """Searches with the rules ``model``; positions are evaluated by ``leaves``."""
 
     def __init__(self, model: BatchedModel, leaves: Leaves, config: SearchConfig, discount: float = 1.0) -> None:
@@ -84,6 +86,8 @@ class Planner:
             SEARCH_VALUE: found.value.astype(np.float32),
             SEARCH_PROVEN: found.proven,
         }
+        if self.model.players > 2:
+            columns[SEARCH_PLAYER] = trees.player[trees.roots]
         return ActOutput(actions, (), columns)
 
     def search(

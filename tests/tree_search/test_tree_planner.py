@@ -12,13 +12,13 @@ from rlcore.errors import ConfigError, UserError
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import ActRows
 from rlcore.tree_search import Leaves, SearchConfig
-from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
+from rlcore.tree_search.tree_planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, TreePlanner, rules_of
 
 FAN = TableGame(1, {0: (0, {action: (action + 1, (0.0,)) for action in range(4)})}, actions=4)
 
 
-def planner(model: BatchedModel, leaves: Leaves, **settings: Any) -> Planner:
-    return Planner(model, leaves, SearchConfig(**{"simulations": 40, "solver": False, **settings}))
+def planner(model: BatchedModel, leaves: Leaves, **settings: Any) -> TreePlanner:
+    return TreePlanner(model, leaves, SearchConfig(**{"simulations": 40, "solver": False, **settings}))
 
 
 def rows(slots: list[int], first: bool = True, t: int = 0) -> ActRows:
@@ -141,7 +141,7 @@ def test_states_are_gone_on_from_exactly() -> None:
 
 def test_what_two_players_win_is_not_discounted() -> None:
     with pytest.raises(ConfigError, match=r"gamma: 0\.9 with 2 players"):
-        Planner(Nim(3), Even(2), SearchConfig(), 0.9)
+        TreePlanner(Nim(3), Even(2), SearchConfig(), 0.9)
 
 
 def test_without_rules_there_is_nothing_to_plan_with() -> None:
