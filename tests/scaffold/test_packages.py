@@ -67,6 +67,14 @@ def test_it_is_a_whole_package(kind: str, written: Site) -> None:
         assert wanted.specifier.contains(importlib.metadata.version(wanted.name), prereleases=True), line
 
 
+def test_a_framework_alone_has_its_first_graph(tmp_path: Path) -> None:
+    place = new_plugin("policy_graph", "mine", tmp_path)
+    project = tomllib.loads((place / "pyproject.toml").read_text())["project"]
+    assert project["name"] == "mine"
+    assert project["entry-points"] == {"rlcore.policy_graphs": {"mine.pg": "mine:Mine"}}
+    assert "rlcore train pg --framework mine " in (place / "README.md").read_text()
+
+
 def test_linters_find_nothing(written: Site) -> None:
     folder = written[0].parent
     done = run_with(written[0], "-m", "ruff", "check", "--no-cache", *map(str, written[1].values()), cwd=folder)
