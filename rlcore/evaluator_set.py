@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import copy
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any
-
-import numpy as np
 
 from rlcore.batch import MultiAgentBatch, concat_agents
 from rlcore.crew import Call, Crew, StrictCrew
-from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
+from rlcore.errors import OptimizerError, WorkerLost
 from rlcore.evaluator_messages import Metrics, SampleInfo, Update
 from rlcore.members import ROOM_S, Answer, Member, Patience, Watch
 from rlcore.places import TRIES, BringUp
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Progress, Weights
+from rlcore.published import Published
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore.sample_products import Replica, SampleProduct
+from rlcore.sample_reader import Round, SampleReader
 from rlcore.sample_stream import Sample, SampleSource, SampleStream
 from rlcore.sampling.policy_filters import get_statistics, set_statistics
 from rlcore.stragglers import EVERYONE, RoundRule, StragglerCrew, StragglerReport, brought_up
@@ -33,46 +31,6 @@ CLOSING_S = 2.0
 
 #: Seconds after which an evaluator that has not answered counts as hanging.
 TIMEOUT_S = 300.0
-
-#: How many rounds a reader may lag behind the others before the set refuses to sample on: an optimizer that takes so
-#: many in a step has been left unread by one beside it.
-READER_LIMIT = 256
-
-#: Staler than so many versions need not be told apart.
-STALENESS_LIMIT = 1024
-
-
-Round = list[Sample]
-
-
-class SampleReader:
-    """One optimizer's view of the set: it gets every sample once, whoever asked for it first."""
-
-    def __init__(self, evaluators: EvaluatorSet) -> None:
-        self._evaluators = evaluators
-        self._rounds: deque[Round] = deque()
-        #: How many rounds it has given.
-        self.taken = 0
-
-    @property
-    def unread(self) -> int:
-        """How many rounds wait that another reader has asked for."""
-        return len(self._rounds)
-
-    def round(self) -> Round:
-        """A sample of every evaluator, or of as many as the set waits for, as references."""
-        if not self._rounds:
-            self._evaluators.sample_round()
-        self.taken += 1
-        return self._rounds.popleft()
-
-    def deliver(self, samples: Round) -> None:
-        """Called by the set. ``RlcoreError`` where this reader has fallen too far behind."""
-        if len(self._rounds) >= READER_LIMIT:
-            raise RlcoreError(
-                f"an optimizer left {READER_LIMIT} rounds of samples unread while another went on sampling"
-            )
-        self._rounds.append(samples)
 
 
 class EvaluatorSet:
@@ -119,15 +77,9 @@ class EvaluatorSet:
         self._report = StragglerReport([0] * len(members)) if rule.leaves_out else None
         self._readers: list[SampleReader] = []
         self._source: SampleSource | None = None
-        self._version = 0
-        #: By policy, the versions with weights of it, the last ones.
-        self._versions: dict[str, deque[int]] = {}
+        self._published = Published()
         self._filters = copy.deepcopy(local.filters)
-        #: What new evaluators are sent: the last update of each group of policies, with its version, oldest first, and
-        #: before the first what evaluators went on from.
-        self._updates: dict[frozenset[str], tuple[int, tuple[Ref, ...]]] = {}
-        #: By place, whom updates were sent to there and up to which version, where that was one by one.
-        self._sent: dict[int, tuple[Handle, int]] = {}
+        #: What evaluators went on from, which new ones are sent too until the first update.
         self._begun_with: dict[int, list[tuple[str, Any]]] = {}
         self._for_newcomers: list[Callable[[Handle, int], Sequence[Ref]]] = []
         #: Environment steps sampled so far.
@@ -161,7 +113,7 @@ class EvaluatorSet:
 
     def reader(self) -> SampleReader:
         """A reader for one optimizer."""
-        reader = SampleReader(self)
+        reader = SampleReader(self.sample_round)
         self._readers.append(reader)
         return reader
 
@@ -225,7 +177,7 @@ class EvaluatorSet:
             samples.append(Sample(handle, info, batch, index))
             self.count(index, info)
             if self._report is not None:
-                self._report.note(index, sum(info.rows.values()), late > 0, self._version - info.version)
+                self._report.note(index, sum(info.rows.values()), late > 0, self.version - info.version)
         for reader in self._readers:
             reader.deliver(samples)
 
@@ -284,7 +236,7 @@ class EvaluatorSet:
         """
         self._crew.look()
         update = self._runtime.put(self._new_update(weights, progress))
-        self._note_update(frozenset(weights) | frozenset(progress), update)
+        self._note_update({*weights, *progress}, update)
         self._crew.tell("receive", update)
         if not self.local_samples:
             self.local.receive(self._runtime.get(update))
@@ -306,7 +258,7 @@ class EvaluatorSet:
     ) -> tuple[Ref, ...]:
         update = self._new_update({}, progress, replica)
         sent = self._runtime.put(update), *parts
-        self._note_update(frozenset(progress), *sent)
+        self._note_update(progress, *sent)
         if not self.local_samples:
             self.local.receive(update)
         return sent
@@ -316,12 +268,8 @@ class EvaluatorSet:
 
         What it has been sent before it is not sent again.
         """
-        handle = self._crew.members[index].handle
-        receiver, known = self._sent.get(index, (handle, 0))
-        for version, update in self._updates.values():
-            if version > known or receiver is not handle:
-                self._crew.tell_one(index, "receive", *update)
-        self._sent[index] = handle, self._version
+        for update in self._published.lacking(index, self._crew.members[index].handle):
+            self._crew.tell_one(index, "receive", *update)
 
     def filter_statistics(self) -> dict[str, dict[str, Any]]:
         """The merged statistics of all filters, by policy and leaf."""
@@ -337,15 +285,12 @@ class EvaluatorSet:
     def _new_update(
         self, weights: Mapping[str, Weights], progress: Mapping[str, Progress], replica: Replica | None = None
     ) -> Update:
-        self._version += 1
-        return Update(dict(weights), self._version, dict(progress), get_statistics(self._filters), replica)
+        version = self._published.next_version()
+        return Update(dict(weights), version, dict(progress), get_statistics(self._filters), replica)
 
-    def _note_update(self, policies: frozenset[str], *update: Ref) -> None:
-        self._updates = {group: refs for group, refs in self._updates.items() if not group <= policies}
-        self._updates[policies] = self._version, update
+    def _note_update(self, policies: Iterable[str], *update: Ref) -> None:
+        self._published.note(policies, update)
         self._begun_with.clear()
-        for policy_id in policies:
-            self._versions.setdefault(policy_id, deque(maxlen=STALENESS_LIMIT)).append(self._version)
 
     # -- calls of optimizers
 
@@ -380,8 +325,7 @@ class EvaluatorSet:
 
     def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
         told = [handle.submit(method, argument) for method, argument in self._begun_with.get(index, [])]
-        told += [handle.submit("receive", *update) for _, update in self._updates.values()]
-        self._sent[index] = handle, self._version
+        told += [handle.submit("receive", *update) for update in self._published.for_newcomer(index, handle)]
         for calls in self._for_newcomers:
             told += calls(handle, index)
         told.append(handle.submit("begin_again", life))
@@ -392,15 +336,14 @@ class EvaluatorSet:
     @property
     def version(self) -> int:
         """How often weights have been sent."""
-        return self._version
+        return self._published.version
 
     def staleness(self, info: SampleInfo, policy_ids: Sequence[str]) -> int:
         """How many versions of a policy have followed those that a sample was made with, of the policy with the most.
 
-        It is not counted beyond :data:`STALENESS_LIMIT`.
+        It is not counted beyond :data:`rlcore.published.STALENESS_LIMIT`.
         """
-        versions = (self._versions.get(policy_id, ()) for policy_id in policy_ids)
-        return max(sum(1 for _ in takewhile(lambda version: version > info.version, reversed(own))) for own in versions)
+        return self._published.staleness(info.version, policy_ids)
 
     def set_filters(self, statistics: Mapping[str, Mapping[str, Any]]) -> None:
         """Replaces the statistics of every evaluator's filters; those of rewards where they scale any."""
@@ -443,13 +386,13 @@ class EvaluatorSet:
         other = next(iter(idle.values()), None)
         states = idle | {i: brought_up(own, other, self._filters) for i, own in late.items() if other is not None}
         return {
-            "version": self._version,
+            "version": self.version,
             "env_steps": self.env_steps,
             "evaluators": {str(i): states[i] for i in sorted(states)},
             "filters": get_statistics(self._filters),
             # Where a worker waits for room nobody has lived that life yet.
             "lives": [one.life + (one.index not in states and not one.vacant) for one in self._crew.members],
-            "versions": {policy_id: np.array(own, np.int64) for policy_id, own in self._versions.items()},
+            "versions": self._published.get_versions(),
             **({} if self._report is None else {"rows": list(self._report.rows)}),
         }
 
@@ -463,12 +406,8 @@ class EvaluatorSet:
 
         Gives the slots whose environments could not be restored and begin anew, by evaluator.
         """
-        self._version = int(state["version"])
         self.env_steps = int(state["env_steps"])
-        self._updates.clear()
-        self._sent.clear()
-        known_versions = state.get("versions", {}).items()
-        self._versions = {policy_id: deque(own.tolist(), STALENESS_LIMIT) for policy_id, own in known_versions}
+        self._published.go_on(int(state["version"]), state.get("versions", {}))
         self._crew.forget()
         if self._report is not None:
             self._report.go_on(state.get("rows", []))

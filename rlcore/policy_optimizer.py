@@ -14,10 +14,11 @@ from rlcore.errors import OptimizerError
 from rlcore.policy_graph import PolicyGraph, Remark, Weights
 
 if TYPE_CHECKING:
-    from rlcore.evaluator_set import EvaluatorSet, SampleReader
+    from rlcore.evaluator_set import EvaluatorSet
     from rlcore.policy_evaluator import PolicyEvaluator
     from rlcore.replay_memory import ReplayMemory
     from rlcore.runtime.base import Runtime
+    from rlcore.sample_reader import SampleReader
 
 
 class OptimizerConfig(BaseModel):

@@ -33,8 +33,18 @@ def mistakes_of(model: BatchedModel, predict: Predict, search: SearchConfig) -> 
     Of ``search`` how much it explores and what it looks at together hold here as well.
     """
     solved = model.solved()
+    return None if solved is None else _judged(model, predict, search, solved)
+
+
+def mistakes_by_part(model: BatchedModel, predict: Predict, search: SearchConfig) -> dict[str, Mistakes]:
+    """The same of each part that the model's ``solved`` names; none where it gives none."""
+    solved = model.solved()
     if solved is None:
-        return None
+        return {}
+    return {name: _judged(model, predict, search, solved.part(name)) for name in solved.parts}
+
+
+def _judged(model: BatchedModel, predict: Predict, search: SearchConfig, solved: Solved) -> Mistakes:
     judged = search.model_copy(update={"simulations": SIMULATIONS, "solver": False, "reuse": False, "leaves": 1})
     searching = network_search_player(model, predict, judged)
     return Mistakes(mistake_rate(searching, solved), mistake_rate(NetworkPlayer(model, predict), solved))

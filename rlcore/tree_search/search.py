@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns, take
+from rlcore.tree_search import few_games
 from rlcore.tree_search.leaves import Leaves
 from rlcore.tree_search.settings import SearchConfig
 from rlcore.tree_search.trees import Index, Trees
@@ -69,6 +70,9 @@ class Search:
     def _simulate(self, roots: Index, leaves: int, rng: np.random.Generator) -> None:
         """``leaves`` simulations from each of the roots, evaluated together."""
         loss = self._config.virtual_loss if leaves > 1 else 0.0
+        if len(roots) <= few_games.FEW and not self.trees.has_chance:
+            self._simulate_few(roots.tolist(), leaves, loss, rng)
+            return
         descents = [Descent(roots) for _ in range(leaves)]
         every = np.arange(len(roots))
         for descent in descents:
@@ -76,6 +80,21 @@ class Search:
         values = self._grow(descents, loss, rng)
         for descent in descents:
             self._back_up(descent, values, loss)
+
+    def _simulate_few(self, roots: list[int], leaves: int, loss: float, rng: np.random.Generator) -> None:
+        trees, first = self.trees, self.trees.count
+        walks = [few_games.walk(trees, root, self._config.c_puct, loss) for _ in range(leaves) for root in roots]
+        ends = few_games.make(trees, walks, rng)
+        made = np.arange(first, trees.count)
+        values = self._evaluate(made[~trees.terminal[made]], rng)
+        prove = self._prove_one if self._config.solver else None
+        for way, leaf in zip(walks, ends, strict=True):
+            value = trees.exact[leaf].copy() if trees.proven[leaf] else values[leaf].copy()
+            few_games.back_up(trees, way.edges, value, self._discount, loss, prove)
+
+    def _prove_one(self, node: int, edge: int, value: NDArray[np.float64]) -> None:
+        """``_prove`` of one edge."""
+        self._prove(np.array([node]), np.array([edge]), np.zeros(1, np.int64), value[None])
 
     # -- down
 

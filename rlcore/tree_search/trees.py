@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,23 @@ Index = NDArray[np.int64]
 #: The arrays of a tree that have a row for each node, beside its states.
 _NODES = ("player", "terminal", "open", "chance", "visits", "reward", "proven", "exact")
 _EDGES = ("legal", "prior", "edge_visits", "total", "quality", "urge", "child")
+
+
+class Flat(NamedTuple):
+    """The memory of arrays of :class:`Trees`, where single numbers are read and written in a fraction of the time that
+    an array takes for it."""
+
+    player: memoryview[int]
+    open: memoryview[bool]
+    visits: memoryview[float]
+    reward: memoryview[float]
+    proven: memoryview[bool]
+    prior: memoryview[float]
+    edge_visits: memoryview[float]
+    total: memoryview[float]
+    quality: memoryview[float]
+    urge: memoryview[float]
+    child: memoryview[int]
 
 
 class Trees:
@@ -71,6 +88,7 @@ class Trees:
         self.prior, self.edge_visits, self.total, self.quality = (np.zeros((m, edges)) for _ in range(4))
         self.urge = np.full((m, edges), -np.inf)
         self.child = np.full((m, edges), -1, np.int64)
+        self.flat = Flat(**{name: getattr(self, name).reshape(-1).data for name in Flat._fields})
 
     @property
     def capacity(self) -> int:

@@ -10,11 +10,11 @@ import pytest
 from support.runs import Uneven, two_agents
 from support.workers import Counter
 
-from rlcore.evaluator_set import Round, SampleReader
 from rlcore.runtime import reduction
 from rlcore.runtime.base import Handle, Runtime
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.reduction import average
+from rlcore.sample_reader import Round, SampleReader
 from rlcore.trainer import Trainer
 
 RANKS = (1, 2, 3, 5, 8)

@@ -10,7 +10,7 @@ from rlcore.columns import Columns
 from rlcore.errors import SpaceError
 from rlcore.model import BatchedModel
 from rlcore.tree_search import Leaves, Playouts, Search, SearchConfig, Trees
-from rlcore.tree_search.planner import best_moves, found_in
+from rlcore.tree_search.tree_planner import best_moves, found_in
 
 
 def searched(
@@ -46,8 +46,8 @@ def test_visits_match_puct_worked_out_by_hand() -> None:
 
 
 def test_games_side_by_side_are_searched_alike() -> None:
-    trees, _ = searched(CHOICE, Even(1, priors=(0.6, 0.4)), 8, games=5)
-    assert trees.edge_visits[trees.roots].tolist() == [[2, 6]] * 5
+    trees, _ = searched(CHOICE, Even(1, priors=(0.6, 0.4)), 8, games=20)
+    assert trees.edge_visits[trees.roots].tolist() == [[2, 6]] * 20
 
 
 def test_B173_values_are_those_of_whoever_is_to_move() -> None:

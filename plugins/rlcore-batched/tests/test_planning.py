@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.model import BatchedModel
 from rlcore.tree_search import Playouts, Search, SearchConfig, Trees
-from rlcore.tree_search.planner import best_moves, found_in
+from rlcore.tree_search.tree_planner import best_moves, found_in
 from rlcore_batched.games.bit_boards import BitBoardGame
 from rlcore_batched.games.connect_four import ConnectFour
 from rlcore_batched.games.connect_four_playouts import has_line, play_out
@@ -101,6 +101,16 @@ def test_full_columns_are_not_drawn() -> None:
     won = has_line(mover | np.uint64(1 << 5))
     np.testing.assert_array_equal(play_out(mover, other, RNG), np.where(won, 1, 0))
     assert game.players == 2
+
+
+@pytest.mark.parametrize(("game", "moves"), [(TicTacToe(), [(4, 0)]), (ConnectFour(), [(6, ply) for ply in range(6)])])
+def test_moves_that_are_not_legal_are_refused_with_their_row(game: BitBoardGame, moves: list[tuple[int, int]]) -> None:
+    states = np.asarray(game.initial(2, RNG))
+    for move in moves:
+        states, _ = game.step(states, np.array(move), RNG)
+    taken = moves[0][0]
+    with pytest.raises(ValueError, match=f"action {taken} of row 0 is no legal move"):
+        game.step(states, np.array([taken, 3]), RNG)
 
 
 def test_positions_are_drawn_for_the_terminal() -> None:

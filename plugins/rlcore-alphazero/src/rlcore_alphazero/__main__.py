@@ -9,7 +9,8 @@ from pathlib import Path
 import click
 
 from rlcore.errors import UserError
-from rlcore_alphazero.ladder import LadderConfig, climb, draw, table, trees
+from rlcore_alphazero.ladder import LadderConfig, climb, judge, versions_of
+from rlcore_alphazero.showing import draw, mistakes_table, table, trees
 
 
 @click.command()
@@ -17,22 +18,39 @@ from rlcore_alphazero.ladder import LadderConfig, climb, draw, table, trees
 @click.option("--openings", default=20, show_default=True, help="Each is played from every place.")
 @click.option("--mcts", default="100,400,1600", show_default=True, help="Simulations of plain searches, by commas.")
 @click.option("--simulations", type=click.IntRange(min=1), help="Of the run's versions; else as in self-play.")
+@click.option("--checkpoints", default="", help="Iterations, by commas, whose versions take part; else all.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--trust", is_flag=True, help="Import the modules that the checkpoints name.")
-def main(run: Path, openings: int, mcts: str, simulations: int | None, seed: int, trust: bool) -> None:
+def main(
+    run: Path, openings: int, mcts: str, simulations: int | None, checkpoints: str, seed: int, trust: bool
+) -> None:
     """Play the checkpoints of RUN against a random player, plain Monte Carlo tree search and each other.
 
-    The table goes to stdout, and with a picture into RUN as ladder.json and ladder.png.
+    The table goes to stdout, and with a picture into RUN as ladder.json and ladder.png. Where the game is solved,
+    mistakes are counted as well: a second table, in the picture, and in RUN as mistakes.json.
     """
-    counts = tuple(int(count) for count in mcts.split(",") if count.strip())
-    config = LadderConfig(mcts=counts, openings=openings, simulations=simulations, seed=seed)
+    chosen = _numbers(checkpoints)
+    config = LadderConfig(_numbers(mcts), openings, simulations=simulations, checkpoints=chosen, seed=seed)
+    model, versions = versions_of(run, config, trust)
+    judged = list(judge(model, versions))
+    if judged:
+        click.echo(mistakes_table(judged))
+        (run / "mistakes.json").write_text(json.dumps(trees(judged), indent=1))
     rungs = []
-    for rung in climb(run, config, trust):
+    for rung in climb(model, versions, config):
         rungs.append(rung)
         click.echo(f"iteration {rung.iteration} against {rung.opponent}: {100 * rung.rate:.0f} %", err=True)
     click.echo(table(rungs))
     (run / "ladder.json").write_text(json.dumps(trees(rungs), indent=1))
-    click.echo(draw(rungs, run / "ladder.png"), err=True)
+    click.echo(draw(rungs, judged, run / "ladder.png"), err=True)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """What stands between the commas; ``click.BadParameter`` for what is no number."""
+    try:
+        return tuple(int(number) for number in text.split(",") if number.strip())
+    except ValueError as error:
+        raise click.BadParameter(f"'{text}' is not numbers by commas") from error
 
 
 if __name__ == "__main__":

@@ -29,4 +29,24 @@ class AlphaZero(Algorithm):
                 },
             },
         },
+        "batched:connect_four": {
+            "policy": {
+                "learning_rate": [[0, 1.5e-3], [1_000_000, 1.5e-3], [3_000_000, 1e-4]],
+                "search_value_share": 0.5,
+                "search": {
+                    "simulations": 64,
+                    "temperature": [[0, 1.0], [8, 1.0], [9, 0.3]],
+                    "random_moves": 0.05,
+                },
+            },
+            "model": {"encoder": "tower", "tower": {"blocks": 2, "channels": 32}, "hidden": [128]},
+            "evaluators": {"envs": 256, "fragment": 8},
+            "optimizers": {
+                "alphazero": {
+                    "capacity": 300_000,
+                    "minibatch_size": 256,
+                    "gate": {"every": 4, "openings": 64, "simulations": 16},
+                },
+            },
+        },
     }

@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 from pydantic import Field
 
-from rlcore.evaluator_set import EvaluatorSet, Round
+from rlcore.evaluator_set import EvaluatorSet
 from rlcore.ledger import Ledger
 from rlcore.optim import all_finite
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import GradientOutput, Weights
 from rlcore.policy_optimizer import MeanStats, OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Handle, Ref, Runtime
+from rlcore.sample_reader import Round
 from rlcore.sample_stream import Sample
 from rlcore_sync.averages import KEPT_SAMPLES, Averages, TreeOfActors, Update
 from rlcore_sync.group import Group

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from rlcore.crew import LOST
 from rlcore.errors import WorkerLost
-from rlcore.evaluator_set import EvaluatorSet, Round
+from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_graph import GradientOutput, Weights
 from rlcore.runtime.base import Handle, Ref, Runtime
+from rlcore.sample_reader import Round
 
 #: Samples that evaluators keep for gradients: the round that is learnt from, and those asked for ahead of it.
 KEPT_SAMPLES = 2

@@ -8,11 +8,12 @@ from typing import Any
 from rlcore.collective import Collective, Seat
 from rlcore.crew import LOST
 from rlcore.errors import OptimizerError, RlcoreError, WorkerLost
-from rlcore.evaluator_set import EvaluatorSet, Round
+from rlcore.evaluator_set import EvaluatorSet
 from rlcore.graph_spec import GraphSpec
 from rlcore.group_member import Broken
 from rlcore.places import TRIES
 from rlcore.runtime.base import Handle, Runtime
+from rlcore.sample_reader import Round
 from rlcore_sync.averages import Averages, Minibatch, Update
 
 #: Where ranks meet that are all on one machine.

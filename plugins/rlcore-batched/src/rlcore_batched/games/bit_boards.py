@@ -92,7 +92,8 @@ class BitBoardGame(BatchedModel):
 
     @abstractmethod
     def landing(self, taken: Stones, actions: NDArray[np.int64]) -> Stones:
-        """The cell that each action takes, as a number with one bit ``[n]``."""
+        """The cell that each action takes, as a number with one bit ``[n]``; of an action that is not open a cell that
+        is taken, or none of the board."""
 
     # -- the model
 
@@ -122,16 +123,18 @@ class BitBoardGame(BatchedModel):
         stones, chosen = _stones(states), np.asarray(actions, np.int64)
         every, over = np.arange(len(stones)), self.terminal(stones)
         taken = stones[:, 0] | stones[:, 1]
-        illegal = ~over & ~self.open_actions(taken)[every, chosen]
+        cells = self.landing(taken, chosen)
+        illegal = ~over & ((cells & self._full & ~taken) == 0)
         if illegal.any():
             row = int(illegal.argmax())
             raise ValueError(f"action {chosen[row]} of row {row} is no legal move")
         mover = self.to_play(stones)
         after = stones.copy()
-        after[every, mover] |= np.where(over, np.uint64(0), self.landing(taken, chosen))
+        after[every, mover] |= np.where(over, np.uint64(0), cells)
         rewards = np.zeros((len(stones), 2), np.float32)
         won = np.flatnonzero(~over & self.won(after[every, mover]))
-        rewards[won, mover[won]], rewards[won, 1 - mover[won]] = 1.0, -1.0
+        if len(won):
+            rewards[won, mover[won]], rewards[won, 1 - mover[won]] = 1.0, -1.0
         return after, rewards
 
     def to_play(self, states: Columns) -> NDArray[np.int64]:
@@ -144,7 +147,7 @@ class BitBoardGame(BatchedModel):
     def terminal(self, states: Columns) -> NDArray[np.bool_]:
         stones = _stones(states)
         full = (stones[:, 0] | stones[:, 1]) == self._full
-        return np.asarray(full | self.won(stones[:, 0]) | self.won(stones[:, 1]))
+        return np.asarray(full | self.won(stones.reshape(-1)).reshape(-1, 2).any(axis=1))
 
     # -- beyond the model
 

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns
-from rlcore.model import Symmetry
+from rlcore.model import Solved, Symmetry
 from rlcore_batched.games.bit_boards import BitBoardGame, BoardSymmetry, Stones
 from rlcore_batched.games.connect_four_playouts import has_line, play_out
+from rlcore_batched.games.connect_four_solved import solved_positions
 
 ROWS, COLUMNS = 6, 7
 #: Each column has a bit more than cells, so that no line goes on from the top of one to the bottom of the next.
@@ -48,6 +49,10 @@ class ConnectFour(BitBoardGame):
         """The board in a mirror."""
         actions = np.arange(COLUMNS)[::-1].copy()
         return (Symmetry(BoardSymmetry(0, True, actions), actions),)
+
+    def solved(self) -> Solved:
+        """341 positions, of the opening, the middle and the end of games."""
+        return solved_positions(self)
 
     def playouts(self, states: Columns, rng: np.random.Generator) -> NDArray[np.float32]:
         assert not isinstance(states, dict)

@@ -17,6 +17,9 @@ _BOTTOMS = np.array([1 << (7 * column) for column in range(7)] + [0], np.uint64)
 _CELLS = np.uint64(63)
 #: How far apart the cells of a line are, and twice that.
 _STEPS = tuple((np.uint64(step), np.uint64(2 * step)) for step in (1, 7, 6, 8))
+#: The same side by side, for so few boards that the number of numpy's calls is what counts.
+_ALL_STEPS, _ALL_TWICE = (np.array(steps)[:, None] for steps in zip(*_STEPS, strict=True))
+_FEW = 256
 _FULL = np.uint64(sum(63 << (7 * column) for column in range(7)))
 
 Stones = NDArray[np.uint64]
@@ -101,6 +104,9 @@ class _Dice:
 
 def has_line(stones: Stones) -> NDArray[np.bool_]:
     """Whether four of the ``stones [n]`` are in a line."""
+    if len(stones) <= _FEW:
+        pairs = stones & stones >> _ALL_STEPS
+        return np.asarray((pairs & pairs >> _ALL_TWICE).any(axis=0))
     found = np.zeros(len(stones), np.uint64)
     for step, twice in _STEPS:
         pairs = stones >> step
