@@ -22,16 +22,20 @@ from typing import Any
 from rlcore.trainer import Trainer
 
 #: The task of PPO and its hybrid; what both are given.
-CAR = {"env": "MountainCarContinuous-v0", "stop": {"env_steps": 120_000}}
-CAR_EVALUATION = {"every_env_steps": 16_000, "episodes": 5}
+SWIMMER = {
+    "env": "Swimmer-v5",
+    "filter": "mean_std",
+    "stop": {"env_steps": 300_000},
+    "evaluation": {"every_env_steps": 50_000, "episodes": 5},
+}
 SAME: dict[str, Any] = {
-    "policy": {"learning_rate": 1e-3},
+    "policy": {"learning_rate": 3e-4},
     "model": {"hidden": [16, 16]},
     "evaluators": {"envs": 2, "fragment": 1000},
     "optimizer": {"epochs": 10, "minibatch_size": 256},
 }
-#: As the recipe of PPO collects, with settings of its own.
-OWN = {**SAME, "evaluators": {"envs": 8, "fragment": 128}}
+#: As PPO is mostly used in tasks of this kind.
+OWN = {"policy": {"learning_rate": 3e-4}, "evaluators": {"envs": 2, "fragment": 1024}}
 #: The task of A3C's hybrid and of plain evolution.
 CATCH = {
     "env": "batched:catch",
@@ -39,17 +43,11 @@ CATCH = {
     "stop": {"evaluation_return_mean": 0.9, "env_steps": 3_000_000},
 }
 CONFIGS: dict[str, dict[str, Any]] = {
-    "ppo_es": {"algorithm": "ppo_es", **CAR, "evaluation": CAR_EVALUATION},
-    "ppo": {"algorithm": "ppo", **CAR, "evaluation": CAR_EVALUATION, **SAME},
-    "ppo, 3e-4": {"algorithm": "ppo", **CAR, "evaluation": CAR_EVALUATION, **OWN, "policy": {"learning_rate": 3e-4}},
-    "ppo, 3e-3": {"algorithm": "ppo", **CAR, "evaluation": CAR_EVALUATION, **OWN, "policy": {"learning_rate": 3e-3}},
-    "ppo, entropy": {
-        "algorithm": "ppo",
-        **CAR,
-        "evaluation": CAR_EVALUATION,
-        **OWN,
-        "policy": {"learning_rate": 1e-3, "entropy_coeff": 0.01},
-    },
+    "ppo_es": {"algorithm": "ppo_es", **SWIMMER},
+    "ppo, same settings": {"algorithm": "ppo", **SWIMMER, **SAME},
+    "ppo": {"algorithm": "ppo", **SWIMMER, **OWN},
+    "ppo, 1e-3": {"algorithm": "ppo", **SWIMMER, **OWN, "policy": {"learning_rate": 1e-3}},
+    "ppo, gamma 0.999": {"algorithm": "ppo", **SWIMMER, **OWN, "policy": {"learning_rate": 3e-4, "gamma": 0.999}},
     "a3c_es": {"algorithm": "a3c_es", **CATCH, "evaluation": {"every_env_steps": 12_000, "episodes": 100}},
     "es": {
         "algorithm": "es",
@@ -107,7 +105,7 @@ def plot(path: Path, picture: Path) -> None:
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(6.4, 3.6), dpi=120)
-    for colour, (name, runs) in zip(("C0", "C1", "C2", "C3", "C4"), read(path).items(), strict=False):
+    for colour, (name, runs) in zip(("C0", "C1", "C2", "C3", "C4", "C5"), read(path).items(), strict=False):
         steps = [step for step, _ in runs[0]["evaluations"]]
         curves = [[found for _, found in one["evaluations"]][: len(steps)] for one in runs]
         for curve in curves:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
-#: Reward comes with the top of the hill alone, and every push costs some: PPO learns not to move. A member plays two
-#: whole episodes, pushes for long in one direction where its weights are far off, and whoever gets up is followed.
-_MOUNTAIN_CAR = {
-    "policy": {"learning_rate": 1e-3},
+#: What a stroke brings comes long after it: PPO settles for wriggling. A member plays two whole episodes with weights of
+#: its own, and whoever gets ahead by them is followed.
+_SWIMMER = {
+    "filter": "mean_std",
+    "policy": {"learning_rate": 3e-4},
     "model": {"hidden": [16, 16]},
     "optimizers": {
         "nested_es": {
@@ -15,7 +16,7 @@ _MOUNTAIN_CAR = {
             "inner_steps": 1,
             "members": 8,
             "parents": 0.25,
-            "noise_std": [[0, 0.4], [100_000, 0.05]],
+            "noise_std": 0.1,
         }
     },
     "evaluators": {"envs": 2, "fragment": 1000},
@@ -43,7 +44,7 @@ class PPOES(Algorithm):
         }
     }
     evaluators = {"envs": 8, "fragment": 128}
-    settings = {"MountainCarContinuous-v0": _MOUNTAIN_CAR}
+    settings = {"Swimmer-v5": _SWIMMER}
 
 
 class A3CES(Algorithm):

@@ -1,0 +1,37 @@
+"""What evolution around PPO brings where PPO alone settles for little."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlcore.trainer import Trainer
+
+pytestmark = pytest.mark.learning
+for package in ("rlcore_torch", "rlcore_gym", "rlcore_sync", "mujoco"):
+    pytest.importorskip(package)
+
+STEPS = 300_000
+
+
+def return_of(algorithm: str, seed: int, settings: dict[str, Any]) -> float:
+    config = {
+        "algorithm": algorithm,
+        "framework": "torch",
+        "env": "Swimmer-v5",
+        "filter": "mean_std",
+        "seed": seed,
+        "stop": {"env_steps": STEPS},
+        **settings,
+    }
+    with Trainer(config) as trainer:
+        trainer.train()
+        return trainer.evaluate(10).episode_return_mean
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ppo_es_swims_further_than_ppo(seed: int) -> None:
+    around = return_of("ppo_es", seed, {})
+    alone = return_of("ppo", seed, {"policy": {"learning_rate": 3e-4}, "evaluators": {"envs": 2, "fragment": 1024}})
+    assert around > 100.0 and around > alone + 40.0
