@@ -39,8 +39,9 @@ compile = $(1)/bin/python -m compileall -qq -j 0 $(1)/lib rlcore plugins || true
 editable = --no-build-isolation $(addprefix --editable=,$(1))
 GYM := '[atari,classic-control,mujoco]'
 MULTIAGENT := '[openspiel,pettingzoo]'
+EXPORT := '[runtime]'
 ALL := '.[plot,tensorboard,testing,video]' $(patsubst %/rlcore-multiagent,%/rlcore-multiagent$(MULTIAGENT),\
-  $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS)))
+  $(patsubst %/rlcore-export,%/rlcore-export$(EXPORT),$(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS))))
 
 help:
 	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'

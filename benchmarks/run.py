@@ -48,7 +48,7 @@ def main() -> None:
     path = options.out / f"{datetime.now():%Y%m%d-%H%M%S}.jsonl"
     found: list[Row] = []
     with path.open("w") as file:
-        for row in [machine(), *trainings(options.env_steps, options.seeds), *samplings(), *frameworks()]:
+        for row in [machine(), *trainings(options.env_steps, options.seeds), *samplings(), *frameworks(), *evolution()]:
             file.write(json.dumps(row) + "\n")
             found.append(row)
     print("\n".join(report(found)))
@@ -76,6 +76,11 @@ def samplings() -> Iterator[Row]:
 
 def frameworks() -> Iterator[Row]:
     yield from call(["frameworks.py"])
+
+
+def evolution() -> Iterator[Row]:
+    yield from call(["es.py"])
+    yield from call(["es_learning.py"])
 
 
 def call(command: list[str]) -> list[dict[str, Any]]:
@@ -130,6 +135,29 @@ def report(found: Iterable[Row]) -> Iterator[str]:
     for one, other in pairs_of_frameworks(found):
         speeds = f"{one['steps_per_s']:,.0f} | {other['steps_per_s']:,.0f}"
         yield f"| {one['algorithm']} | {speeds} | {other['of_torch']:.2f} | {other['of_torch_cpu']:.2f} |"
+    yield from report_of_evolution(found)
+
+
+def report_of_evolution(found: list[Row]) -> Iterator[str]:
+    yield "\nEvolution strategies beside a plain torch loop that acts on one observation at a time\n"
+    yield "| members of the recipe `es` | cores | evaluations/s | plain loop | x the loop | x by CPU time |"
+    yield "|---|--:|--:|--:|--:|--:|"
+    for row in found:
+        if row["task"] == "es":
+            speeds = f"{row['evaluations_per_s']:,.0f} | {row['plain_per_s']:,.0f} | {row['times']:.1f}"
+            yield f"| {row['case']} | {row['cores']} | {speeds} | {row.get('times_cpu', '')} |"
+    yield "\nThe recipe `es` with two evaluators on Ray until the mean of 100 episodes is 475, start-up aside\n"
+    yield "| environment | seconds (fastest - slowest) | goal | env steps | mean of 100 afterwards (least) |"
+    yield "|---|--:|--:|--:|--:|"
+    runs: dict[str, list[Row]] = {}
+    for row in found:
+        if row["task"] == "es_learning":
+            runs.setdefault(row["env"], []).append(row)
+    for env, rows in runs.items():
+        seconds = [row["seconds"] for row in rows]
+        spent = f"{statistics.median(seconds):.1f} ({min(seconds):.1f} - {max(seconds):.1f}) | {rows[0]['goal_s']:.0f}"
+        steps = statistics.median(row["env_steps"] for row in rows)
+        yield f"| {env} | {spent} | {steps:,.0f} | {min(row['evaluation'] for row in rows):.0f} |"
 
 
 def pairs_of_frameworks(found: list[Row]) -> Iterator[tuple[Row, Row]]:

@@ -52,13 +52,20 @@ class Stopwatch:
         self._since = time.thread_time()
 
 
-class TimedDriver(SimRuntime):
-    """A simulated cluster whose driver is busy for as long as it is in truth."""
+class TimedCalls(SimRuntime):
+    """Whoever drives workers through it is busy for as long as it is in truth."""
 
-    def __init__(self, config: SimConfig, costs: CallCosts) -> None:
-        super().__init__(config)
+    _costs: CallCosts
+    watch: Stopwatch
+
+    def time_with(self, costs: CallCosts) -> None:
+        """Begins to count."""
         self._costs = costs
         self.watch = Stopwatch()
+
+    def uncounted(self, do: Callable[[], Any]) -> Any:
+        """What ``do()`` gives, which takes no time."""
+        return self._call(0.0, do)
 
     def _call(self, call_s: float, do: Callable[[], Any]) -> Any:
         self._cluster.sleep(self.now() + self.watch.stop(call_s))
@@ -67,8 +74,32 @@ class TimedDriver(SimRuntime):
         return result
 
     def work(self, seconds: float) -> None:
-        """The driver does something beside its program."""
+        """It does something beside its program."""
         self._call(seconds, lambda: None)
+
+    def submit(self, handle: Any, method: str, args: Sequence[Any], returns: int) -> Any:
+        """A call of a worker."""
+        return self._call(self._costs.submit_s, lambda: handle.submit(method, *args, returns=returns))
+
+    def put(self, value: Any) -> Any:
+        return self._call(self._costs.put_s, lambda: super(TimedCalls, self).put(value))
+
+    def get(self, refs: Any) -> Any:
+        count = len(refs) if isinstance(refs, list) else 1
+        cost = self._costs.get_s + count * self._costs.get_ref_s
+        return self._call(cost, lambda: super(TimedCalls, self).get(refs))
+
+    def wait(self, refs: Sequence[Any], n: int = 1, timeout: float | None = None) -> Any:
+        cost = self._costs.wait_s + len(refs) * self._costs.wait_ref_s
+        return self._call(cost, lambda: super(TimedCalls, self).wait(refs, n, timeout))
+
+
+class TimedDriver(TimedCalls):
+    """A simulated cluster whose driver is timed."""
+
+    def __init__(self, config: SimConfig, costs: CallCosts) -> None:
+        super().__init__(config)
+        self.time_with(costs)
 
     def spawn(self, build: Callable[[], Any], resources: Resources = Resources()) -> Any:
         return TimedHandle(self, super().spawn(build, resources))
@@ -83,30 +114,21 @@ class TimedDriver(SimRuntime):
     def kill(self, handle: Any) -> None:
         super().kill(handle.inner)
 
-    def submit(self, handle: Any, method: str, args: Sequence[Any], returns: int) -> Any:
-        """A call of a worker."""
-        return self._call(self._costs.submit_s, lambda: handle.submit(method, *args, returns=returns))
-
-    def put(self, value: Any) -> Any:
-        return self._call(self._costs.put_s, lambda: super(TimedDriver, self).put(value))
-
-    def get(self, refs: Any) -> Any:
-        count = len(refs) if isinstance(refs, list) else 1
-        cost = self._costs.get_s + count * self._costs.get_ref_s
-        return self._call(cost, lambda: super(TimedDriver, self).get(refs))
-
-    def wait(self, refs: Sequence[Any], n: int = 1, timeout: float | None = None) -> Any:
-        cost = self._costs.wait_s + len(refs) * self._costs.wait_ref_s
-        return self._call(cost, lambda: super(TimedDriver, self).wait(refs, n, timeout))
-
 
 class TimedHandle:
-    """A worker as the driver has it."""
+    """A worker as the driver has it; elsewhere it is the worker's own handle."""
 
-    def __init__(self, runtime: TimedDriver, inner: Any) -> None:
+    def __init__(self, runtime: TimedCalls, inner: Any) -> None:
         self.runtime = runtime
         self.inner = inner
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.inner,)
 
     def submit(self, method: str, *args: Any, returns: int = 1) -> Any:
         """Calls it."""
         return self.runtime.submit(self.inner, method, args, returns)
+
+
+def _itself(handle: Any) -> Any:
+    return handle

@@ -121,6 +121,15 @@ def take(value: Columns, index: Any) -> Columns:
     return np.asarray(value[index])
 
 
+def concatenate(values: Sequence[Columns]) -> Columns:
+    """The rows of one after those of the other, of one or more of the same leaves."""
+    first = values[0]
+    if isinstance(first, dict):
+        leaves: Sequence[Any] = values
+        return {leaf: np.concatenate([one[leaf] for one in leaves]) for leaf in first}
+    return np.concatenate([np.asarray(one) for one in values])
+
+
 def put(into: Columns, index: Any, values: Columns) -> None:
     """Writes ``values`` into the rows at ``index`` (anything numpy indexes with) of every leaf."""
     if isinstance(into, dict):

@@ -106,6 +106,15 @@ class BatchedEnv(ABC):
     def send(self, actions: Mapping[str, tuple[NDArray[Any], Columns]]) -> None:
         """``{group: (slots, actions)}`` for rows handed over with ``needs_action``. ``ValueError`` for any other."""
 
+    def rest(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Nobody looks at ``slots`` any more until ``reset`` or ``set_state``; which of them will rest.
+
+        It is said between a ``poll`` and its answer. An environment may do without the steps of slots that rest, so
+        that they stand where they are: actions for rows that were handed over are still awaited, but ignored, and later
+        rows, which ``lockstep`` hands over as ever, need no action and tell of no transition. Here no slot rests.
+        """
+        return slots[:0]
+
     @abstractmethod
     def get_state(self) -> dict[str, Any] | None:
         """A tree of dicts, arrays, numbers and strings from which ``set_state`` goes on exactly; None if impossible.

@@ -14,6 +14,7 @@ from rlcore.graph_spec import GraphSpec
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Actor
 from rlcore.policy_mapping import PolicyOf
+from rlcore.runtime.base import Runtime
 from rlcore.sampling.collect import Collect, Episodes
 from rlcore.sampling.episode import Episode
 from rlcore.sampling.filters import ObservationFilter
@@ -44,6 +45,8 @@ class EvaluatorMaker:
     film_episodes: int | None = None
     #: Where graphs compute in evaluators that collect experience.
     devices: tuple[str, ...] = ("cpu",)
+    #: What policies that spread their acting do it with, where they are made.
+    runtime: Runtime | None = None
 
     def sampler(self, index: int, env: BatchedEnv | None = None) -> PolicyEvaluator:
         """The ``index``-th of the evaluators that collect experience, in ``env`` where that is built already."""
@@ -97,4 +100,5 @@ class EvaluatorMaker:
             index=index,
             on_episode=on_episode,
             devices=self.devices,
+            runtime=self.runtime,
         )

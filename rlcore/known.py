@@ -24,6 +24,9 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "torch.ddpg",
                 "torch.td3",
                 "torch.sac",
+                "torch.bc",
+                "torch.marwil",
+                "torch.cql",
                 "torch.alphazero",
                 "torch.dynamics",
             )
@@ -40,6 +43,11 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
                 "tf.ddpg",
                 "tf.td3",
                 "tf.sac",
+                "tf.bc",
+                "tf.marwil",
+                "tf.cql",
+                "tf.alphazero",
+                "tf.dynamics",
             )
         },
         "rlcore-gym": {"env": ("gym",)},
@@ -59,7 +67,13 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "optimizer": ("self_play",),
             "algorithm": ("ppo_central",),
         },
+        "rlcore-offline": {
+            "optimizer": ("offline",),
+            "algorithm": ("bc", "marwil", "cql"),
+            "command": ("record", "estimate"),
+        },
         "rlcore-tune": {"command": ("tune",)},
+        "rlcore-export": {"command": ("export",)},
         "rlcore": {"policy_graph": ("numpy.pg",), "runtime": ("inline", "ray", "sim")},
     }
 )

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from rlcore.graph_spec import GraphSpec
 from rlcore.learner import Learner
-from rlcore.minibatches import Learnt
+from rlcore.learnt import Learnt
 from rlcore.policy_graph import Progress, Weights
 from rlcore.runtime.base import Runtime
 

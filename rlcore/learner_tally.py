@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Self
 
 from rlcore.learner_actor import LearnerReport
-from rlcore.minibatches import Learnt
+from rlcore.learnt import Learnt
 from rlcore.policy_optimizer import MeanStats, StepResult
 
 

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.batch import MultiAgentBatch
 from rlcore.learner import Learner
+from rlcore.learnt import Learnt
 from rlcore.policy_graph import shares_of
-from rlcore.policy_optimizer import MeanStats
-
-
-class Learnt(NamedTuple):
-    """What came of one batch: ``rows`` as often as they were learnt from, ``updates`` made and ``skipped``, and each
-    policy's statistics, in which updates weigh as much as they have rows."""
-
-    rows: int
-    updates: int
-    skipped: int
-    stats: MeanStats
 
 
 def learn_in_epochs(
@@ -31,17 +20,13 @@ def learn_in_epochs(
 
     Policy after policy; an update that asks for it is the last of its policy. Raises what ``Learner.learn`` does.
     """
-    pinned = learner.pin(batch)
-    stats, rows, skipped = MeanStats(), 0, learner.skipped_updates
-    updates = 0
+    pinned, learnt = learner.pin(batch), Learnt()
     for policy_id, own in batch.items():
         units = learner.graphs[policy_id].minibatch_unit.rows(own)
         minibatches = (one for _ in range(epochs) for one in shuffled(units, size, rng, devices))
         for output in learner.learn_in_turn(policy_id, pinned[policy_id], minibatches):
-            stats.add(policy_id, output.stats, output.rows or 0)
-            updates, rows = updates + 1, rows + (output.rows or 0)
-    skipped = learner.skipped_updates - skipped
-    return Learnt(rows, updates - skipped, skipped, stats)
+            learnt.note(policy_id, output.stats, output.rows or 0, output.skipped)
+    return learnt
 
 
 def shuffled(

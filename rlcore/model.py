@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.columns import Columns, length, take
 from rlcore.errors import SpaceError
+
+#: The keys of a Dict observation that does not show all of the state: what networks see, and what ``from_obs`` rebuilds
+#: the state from, which they do not.
+BOARD, MODEL_STATE = "board", "model_state"
 
 
 class Symmetry(NamedTuple):
@@ -45,7 +49,7 @@ class BatchedModel(ABC):
     players: int = 1
     #: What the winner gets, once and at the end of a game in which that is the most that there is to get; None where
     #: that is not known. A search may then stop at a won position.
-    best_return: ClassVar[float | None] = None
+    best_return: float | None = None
 
     @abstractmethod
     def initial(self, n: int, rng: np.random.Generator) -> Columns:
@@ -53,7 +57,7 @@ class BatchedModel(ABC):
 
     @abstractmethod
     def from_obs(self, obs: Columns) -> Columns:
-        """The states that the observations ``[n, ...]`` show."""
+        """The states that the observations ``[n, ...]`` show, or bring along in :data:`MODEL_STATE`."""
 
     @abstractmethod
     def legal(self, states: Columns) -> NDArray[np.bool_] | None:

@@ -106,6 +106,7 @@ def _build_around(
         config.evaluation.video_episodes,
     )
     runtime = start_runtime(config.runtime)
+    maker = replace(maker, runtime=runtime)
     try:
         evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
         optimizers = [_made(one, evaluators, runtime, config.stop) for one in trainings]
@@ -165,13 +166,6 @@ def collect_of(evaluators: EvaluatorSettings) -> Collect:
 def _start_evaluators(
     maker: EvaluatorMaker, settings: EvaluatorSettings, runtime: Runtime, env: BatchedEnv, hooks: Hooks
 ) -> EvaluatorSet:
-    if not settings.count:
-        return EvaluatorSet(runtime, maker.sampler(0, env))
-    each = Resources(settings.cpus, settings.gpus, settings.custom)
-    runtime.require([Demand("evaluators.count", settings.count, each)])
-    samplers = replace(maker, devices=("cuda",)) if settings.gpus else maker
-    builders = [functools.partial(samplers.sampler, i) for i in range(settings.count)]
-
     def on_loss(index: int, cause: str) -> None:
         on_other_loss("evaluator", index, cause)
 
@@ -181,6 +175,14 @@ def _start_evaluators(
     def on_vacancy(places: Sequence[int], size: int) -> None:
         hooks.call.places_vacant(places=places, size=size)
 
+    if not settings.count:
+        # Optimizers may have other workers, which are lost as evaluators are.
+        local = maker.sampler(0, env)
+        return EvaluatorSet(runtime, local, timeout_s=settings.timeout_s, on_other_loss=on_other_loss)
+    each = Resources(settings.cpus, settings.gpus, settings.custom)
+    runtime.require([Demand("evaluators.count", settings.count, each)])
+    samplers = replace(maker, runtime=runtime.child(), devices=("cuda",) if settings.gpus else maker.devices)
+    builders = [functools.partial(samplers.sampler, i) for i in range(settings.count)]
     rule = RoundRule(settings.sample_fraction, settings.sample_timeout_s, settings.max_late_rounds)
     return EvaluatorSet(
         runtime,

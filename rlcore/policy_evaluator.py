@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from rlcore.acting.spread import SpreadActing
 from rlcore.batch import DEFAULT_POLICY, MultiAgentBatch, SampleBatch
 from rlcore.env import BatchedEnv
 from rlcore.envs import EnvSource, build_env
@@ -24,6 +25,7 @@ from rlcore.policy_mapping import PolicyOf, policy_function, spaces_by_policy
 from rlcore.policy_source import PolicySource, policy_from
 from rlcore.recent_samples import RecentSamples
 from rlcore.returns import as_transitions
+from rlcore.runtime.base import Runtime
 from rlcore.sample_products import SampleProduct
 from rlcore.sampling.collect import Collect, Episodes, Fragment
 from rlcore.sampling.collected import Collected, Played, check_rewards
@@ -64,7 +66,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
     ``graph`` is the one policy, known as ``"default"``; ``policies`` is ``{policy_id: policy}``, with ``policy_of``
     (a mapping or a function from agent id to policy id) where there are several. ``config`` is the graph's (its
     ``Config`` or a plain mapping), used where a class is given. ``rng`` is a generator, a ``SeedSequence`` or a seed.
-    Graphs that are built here compute on ``devices``.
+    Graphs that are built here compute on ``devices``; policies that spread their acting do it with ``runtime``.
     """
 
     def __init__(
@@ -87,6 +89,7 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         devices: Sequence[str] = ("cpu",),
         index: int = 0,
         on_episode: Callable[[Episode], None] | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
         if (graph is None) == (policies is None):
             raise UserError("give a PolicyEvaluator either graph= or policies=")
@@ -118,6 +121,8 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
                 raise UserError(f"policy '{policy_id}' looks ahead, so its actor has to offer postprocess")
             if spec is not None:
                 self._specs.setdefault(policy_id, spec)
+            if isinstance(policy, SpreadActing) and runtime is not None:
+                policy.spread(runtime)
         self._graphs = {name: policy for name, policy in self.policies.items() if isinstance(policy, PolicyGraph)}
         self._stale: set[str] = set()
         self._roles = {
@@ -167,6 +172,11 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
     def roles(self) -> Mapping[str, Role]:
         """By policy, how it takes part: its filters, spaces and version."""
         return self._roles
+
+    @property
+    def reward_filters(self) -> Mapping[str, RewardFilter]:
+        """By policy, what scales the rewards of its samples, where something does."""
+        return self._reward_filters
 
     @property
     def policy_of(self) -> Callable[[Any], str]:
@@ -417,13 +427,15 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self, specs: Mapping[str, GraphSpec], rng: np.random.Generator | np.random.SeedSequence | int
     ) -> PolicyEvaluator:
         """Another evaluator in the same environments, for an optimizer within a task: with the policies that ``specs``
-        make, filters that start from the statistics here, and new episodes. While it is used this one is not."""
+        make, this one's own where they make none, filters that start from the statistics here, and new episodes. While
+        it is used this one is not."""
         actors = {policy_id: spec.build().actor() for policy_id, spec in specs.items()}
+        made = {policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()}
         fork = PolicyEvaluator(
             env=lambda: self.env,
-            policies={policy_id: actors[policy_id] or spec for policy_id, spec in specs.items()},
+            policies={**self.policies, **made},
             policy_of=self._policy_of,
-            specs=specs,
+            specs={**self._specs, **specs},
             num_envs=self.env.num_slots,
             collect=self._collect,
             rng=rng,
@@ -494,6 +506,9 @@ class PolicyEvaluator(GroupMember, SnapshotKeeper):
         self._held.set_state(state["held"], restarted)
 
     def close(self) -> None:
-        """Closes the environments; may be called twice."""
+        """Closes the environments, and ends workers of policies; may be called twice."""
+        for policy in self.policies.values():
+            if isinstance(policy, SpreadActing):
+                policy.act_alone()
         self.leave_groups()
         self.env.close()

@@ -22,7 +22,7 @@ from rlcore.checkpoint import load_tree
 from rlcore.config import ResolvedPolicy, parse_config
 from rlcore.env import Spaces
 from rlcore.envs import build_env
-from rlcore.errors import CheckpointError, SpaceError
+from rlcore.errors import CheckpointError, SpaceError, UserError
 from rlcore.graph_spec import GraphSpec
 from rlcore.known import framework_of
 from rlcore.model import BatchedModel
@@ -129,6 +129,20 @@ def read_policies(path: Path | str) -> dict[str, SavedPolicy]:
     """The policies of a checkpoint or of a run's last one. ``CheckpointError`` where they cannot be read."""
     folder = checkpoint_folder(path)
     return policies_in(folder, *load_tree(folder, leave_out=(REPLAY,)))
+
+
+def read_policy(path: Path | str, name: str | None = None) -> SavedPolicy:
+    """One of them, or the only one. ``UserError`` where there are several and none is named, ``CheckpointError`` where
+    there is none of that name."""
+    saved = read_policies(path)
+    if name is None and len(saved) > 1:
+        names = ", ".join(sorted(saved))
+        raise UserError(f"{checkpoint_folder(path)} holds several policies; name one of them: {names}")
+    if name is None:
+        name = next(iter(saved))
+    if name not in saved:
+        raise CheckpointError(f"{checkpoint_folder(path)} has no policy '{name}', only: {', '.join(sorted(saved))}")
+    return saved[name]
 
 
 def policies_in(folder: Path, tree: Any, manifest: Mapping[str, Any]) -> dict[str, SavedPolicy]:

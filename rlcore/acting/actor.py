@@ -53,10 +53,13 @@ class ActorCriticActor(WeightedActor):
         *,
         squash: bool = False,
         value: bool = True,
+        value_outputs: int = 1,
         rho: Postprocess | None = None,
         lookahead: int = 0,
     ) -> None:
-        self._architecture = Architecture.of(observation_space, action_space, model, squash=squash, value=value)
+        self._architecture = Architecture.of(
+            observation_space, action_space, model, squash=squash, value=value, value_outputs=value_outputs
+        )
         refuse_encoders(self._architecture)
         self._state_parts = len(self._architecture.state_sizes)
         self.lookahead = lookahead

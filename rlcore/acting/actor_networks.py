@@ -17,7 +17,8 @@ Float32 = NDArray[np.float32]
 
 
 class Forward(NamedTuple):
-    """``outputs [n, outputs]`` of the policy; ``values [n]``, None where they are not computed on the way."""
+    """``outputs [n, outputs]`` of the policy; ``values [n]``, or ``[n, value_outputs]`` where there are several, None
+    where they are not computed on the way."""
 
     outputs: Float32
     values: Float32 | None
@@ -33,7 +34,7 @@ class ActorNetworks(ABC):
 
     @abstractmethod
     def values(self, x: Float32, state: State) -> Float32:
-        """The values alone, ``[n]``."""
+        """The values alone, ``[n]``, or ``[n, value_outputs]``."""
 
 
 def networks(architecture: Architecture, weights: Weights) -> ActorNetworks:
@@ -55,7 +56,7 @@ class _SeparateMLPs(ActorNetworks):
 
     def values(self, x: Float32, state: State) -> Float32:
         assert self._value is not None
-        return np.asarray(self._value(x)[:, 0])
+        return _values(self._value(x))
 
 
 class _Bodies(ActorNetworks):
@@ -74,10 +75,15 @@ class _Bodies(ActorNetworks):
         for i, lstm in enumerate(self._lstms):
             features[i], cell = lstm(features[i], state[2 * i], state[2 * i + 1])
             after += [features[i], cell]
-        values = None if self._value_out is None else self._value_out(features[-1])[:, 0]
+        values = None if self._value_out is None else _values(self._value_out(features[-1]))
         return Forward(self._policy_out(features[0]), values, tuple(after))
 
     def values(self, x: Float32, state: State) -> Float32:
         found = self(x, state).values
         assert found is not None
         return found
+
+
+def _values(outputs: Float32) -> Float32:
+    """``[n]`` of a single column."""
+    return np.asarray(outputs[:, 0] if outputs.shape[1] == 1 else outputs)

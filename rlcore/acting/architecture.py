@@ -35,6 +35,8 @@ class Architecture(Body):
     outputs: int
     free: int
     value: bool
+    #: Of the values' last layer.
+    value_outputs: int = 1
 
     @classmethod
     def of(
@@ -45,6 +47,7 @@ class Architecture(Body):
         *,
         squash: bool = False,
         value: bool = True,
+        value_outputs: int = 1,
     ) -> Architecture:
         """What ``model`` comes to in these spaces.
 
@@ -59,6 +62,7 @@ class Architecture(Body):
             outputs=distribution.outputs,
             free=distribution.free,
             value=value,
+            value_outputs=value_outputs,
         )
 
     @property
@@ -79,7 +83,7 @@ class Architecture(Body):
             shapes[LOG_STD] = (self.free,)
         for network in others:
             shapes |= self.body_shapes(network)
-        return shapes | dense(f"{VALUE}.out", self.width, 1) if self.value else shapes
+        return shapes | dense(f"{VALUE}.out", self.width, self.value_outputs) if self.value else shapes
 
     def init(self, rng: np.random.Generator, *, log_std: float = 0.0) -> Weights:
         """float32 weights that every framework starts from; drawn in order, so that equal generators give equal ones.

@@ -283,11 +283,12 @@ class SquashedGaussian(Distribution):
     extras = (PRE_TANH,)
 
     def __init__(self, low: Array, high: Array) -> None:
-        self._scale = BoxScale(low, high)
-        self.shape = self._scale.shape
-        self.outputs = self._scale.size
-        self.parameters = 2 * self._scale.size
-        self.log_scale = self._scale.log_scale
+        #: Between tanh of a sample and the box.
+        self.scale = BoxScale(low, high)
+        self.shape = self.scale.shape
+        self.outputs = self.scale.size
+        self.parameters = 2 * self.scale.size
+        self.log_scale = self.scale.log_scale
 
     def draw(self, params: Array, rng: np.random.Generator) -> Draw:
         return self._squash(params, _normal_draw(params, self.outputs, rng))
@@ -314,7 +315,7 @@ class SquashedGaussian(Distribution):
         return np.asarray(extras[PRE_TANH], np.float32)
 
     def _squash(self, params: Array, flat: Float32) -> Draw:
-        return Draw(self._scale.to_box(np.tanh(flat)), self._log_prob(params, flat), {PRE_TANH: flat})
+        return Draw(self.scale.to_box(np.tanh(flat)), self._log_prob(params, flat), {PRE_TANH: flat})
 
     def _log_prob(self, params: Array, flat: Array) -> Float32:
         slopes = _log_slope_of_tanh(flat.astype(np.float64)).sum(axis=1)

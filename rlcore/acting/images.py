@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium
 from gymnasium import spaces
 
-from rlcore.acting.masks import is_mask
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import leaf_spaces
 
 
@@ -45,5 +45,5 @@ def image_of(space: gymnasium.Space[Any]) -> Image | None:
 
 def images_in(space: gymnasium.Space[Any]) -> dict[str, Image]:
     """The leaves of an observation space that can be read as images, by dotted name."""
-    found = {leaf: image_of(child) for leaf, child in leaf_spaces(space).items() if not is_mask(leaf)}
+    found = {leaf: image_of(child) for leaf, child in leaf_spaces(space).items() if not is_unseen(leaf)}
     return {leaf: image for leaf, image in found.items() if image is not None and 0 not in image.shape}

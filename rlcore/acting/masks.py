@@ -74,8 +74,8 @@ class ActionMask:
         self._starts = np.cumsum(choices, dtype=np.int64) - np.array(choices, np.int64)
         leaves = leaf_spaces(mask)
         named = set(leaves) != {""} and set(by_leaf) != {""}
-        # By the names of the mask's leaves, or as many free flags.
-        self._parts: list[list[str] | int] = (
+        #: Where the flags stand, in order: the names of leaves, or as many flags that are always set.
+        self.parts: list[list[str] | int] = (
             _parts_by_name(leaves, by_leaf) if named else [_end_to_end(leaves, self.size, action_space)]
         )
 
@@ -84,7 +84,7 @@ class ActionMask:
         assert isinstance(obs, dict)
         n = len(next(iter(obs.values())))
         flags = []
-        for part in self._parts:
+        for part in self.parts:
             if isinstance(part, int):
                 flags.append(np.ones((n, part), np.bool_))
             else:

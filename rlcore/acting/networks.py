@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,3 +77,17 @@ class Linear:
         x = x @ self._weight
         x += self._bias
         return x
+
+
+def through_stacked(x: Float32, layers: Iterable[tuple[Float32, Float32]], activation: Callable[..., Any]) -> Float32:
+    """What many networks of one shape give, each for rows of its own: ``x [networks, n, inputs]``, one product a layer.
+
+    ``layers`` are ``(weights [networks, inputs, outputs], biases [networks, 1, outputs])``, first to last; between them
+    is the activation, one of :data:`ACTIVATIONS`. The result ``[networks, n, outputs]`` is a new array.
+    """
+    for i, (weight, bias) in enumerate(layers):
+        if i:
+            activation(x, out=x)
+        x = np.matmul(x, weight)
+        x += bias
+    return x

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import is_mask
 from rlcore.acting.refusals import check_options, refusal, shown
 from rlcore.acting.scaling import scales
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import Array, Columns, leaf_spaces
 from rlcore.errors import SpaceError
 from rlcore.wrong_values import wrong_values
@@ -21,13 +21,20 @@ from rlcore.wrong_values import wrong_values
 Float32 = NDArray[np.float32]
 
 
+class OneHot(NamedTuple):
+    """Of each column, int64 ``[width]``: the ``component`` that it reads and the ``value`` that sets it."""
+
+    component: NDArray[np.int64]
+    value: NDArray[np.int64]
+
+
 class FlatObs:
     """Flattens observations ``[n, ...]`` of a space to float32 ``[n, size]``; picklable.
 
     Box and MultiBinary leaves are cast and flattened in C order, Discrete leaves and each component of MultiDiscrete
     ones become one-hot; the leaves of nested spaces stand side by side in the order of the space. Images are divided by
-    255, and ``scale`` says otherwise by leaf (:mod:`rlcore.acting.scaling`). An action mask is no feature and left out
-    (:mod:`rlcore.acting.masks`). The result may be the observation's own memory.
+    255, and ``scale`` says otherwise by leaf (:mod:`rlcore.acting.scaling`). What is no feature is left out
+    (:mod:`rlcore.acting.unseen`). The result may be the observation's own memory.
 
     Raises ``SpaceError`` for a space with other leaves, ``ConfigError`` for a ``scale`` that does not fit the space.
     """
@@ -42,12 +49,14 @@ class FlatObs:
         """Leaves named in ``leave_out`` are read by something else, and nothing may be left."""
         leaves = leaf_spaces(space)
         self._names = frozenset(leaves)
-        self._scales = scales(space, scale or {})
-        self._leaves: dict[str, tuple[tuple[int, ...], int]] = {}
-        # Of leaves that become one-hot: for each column the component that it reads and the value that sets it.
-        self._one_hot: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]] = {}
+        #: How the leaves are scaled that are.
+        self.scales = scales(space, scale or {})
+        #: The shape and the number of columns of each leaf that is read, in order.
+        self.leaves: dict[str, tuple[tuple[int, ...], int]] = {}
+        #: Of leaves that become one-hot.
+        self.one_hot: dict[str, OneHot] = {}
         for leaf, child in leaves.items():
-            if is_mask(leaf) or leaf in leave_out:
+            if is_unseen(leaf) or leaf in leave_out:
                 continue
             check_options("observation", leaf, child)
             if isinstance(child, spaces.Discrete):
@@ -55,11 +64,11 @@ class FlatObs:
             elif isinstance(child, spaces.MultiDiscrete):
                 self._add_one_hot(leaf, child.shape, child.nvec, child.start)
             elif isinstance(child, spaces.Box | spaces.MultiBinary):
-                self._leaves[leaf] = (tuple(child.shape), math.prod(child.shape))
+                self.leaves[leaf] = (tuple(child.shape), math.prod(child.shape))
             else:
                 raise refusal("observation", leaf, child)
         #: The number of columns.
-        self.size = sum(width for _, width in self._leaves.values())
+        self.size = sum(width for _, width in self.leaves.values())
         if self.size == 0 and not leave_out:
             raise SpaceError(f"observation space {shown(space)} has nothing to see")
 
@@ -68,8 +77,8 @@ class FlatObs:
         component = np.repeat(np.arange(len(sizes)), sizes)
         first = np.cumsum(sizes) - sizes
         value = np.arange(len(component)) - first[component] + start.reshape(-1).astype(np.int64)[component]
-        self._one_hot[leaf] = component, value
-        self._leaves[leaf] = (tuple(shape), len(component))
+        self.one_hot[leaf] = OneHot(component, value)
+        self.leaves[leaf] = (tuple(shape), len(component))
 
     def __call__(self, obs: Columns) -> Float32:
         """float32 ``[n, size]``; ``ValueError`` where an array is not ``[n, *shape]`` of its leaf."""
@@ -77,23 +86,23 @@ class FlatObs:
             return self._flatten("", obs)
         if obs.keys() != self._names:
             raise ValueError(f"observations have leaves {sorted(obs)}, expected {sorted(self._names)}")
-        parts = [self._flatten(leaf, obs[leaf]) for leaf in self._leaves]
+        parts = [self._flatten(leaf, obs[leaf]) for leaf in self.leaves]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def _flatten(self, leaf: str, array: Array) -> Float32:
-        if leaf not in self._leaves:
+        if leaf not in self.leaves:
             raise ValueError(f"one array was given for observations with leaves {sorted(self._names)}")
-        shape, width = self._leaves[leaf]
+        shape, width = self.leaves[leaf]
         if array.shape[1:] != shape or array.ndim != len(shape) + 1:
             raise ValueError(f"observation {leaf} of shape {array.shape}, expected [n, {', '.join(map(str, shape))}]")
-        if leaf in self._one_hot:
-            component, value = self._one_hot[leaf]
+        if leaf in self.one_hot:
+            component, value = self.one_hot[leaf]
             flat = array.reshape(len(array), math.prod(shape))
             # One component needs no copy of itself for each of its values.
             chosen = flat if flat.shape[1] == 1 else flat[:, component]
             return np.asarray(chosen == value, np.float32)
-        if leaf in self._scales:
-            array = self._scales[leaf].apply(array.astype(np.float32, copy=False))
+        if leaf in self.scales:
+            array = self.scales[leaf].apply(array.astype(np.float32, copy=False))
         return array.reshape(len(array), width).astype(np.float32, copy=False)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rlcore.batch import ADVANTAGES, SampleBatch
+from rlcore.batch import ADVANTAGES, LAST_VALUE, SampleBatch
 from rlcore.returns import discounted_returns
 
 
@@ -22,3 +22,10 @@ def returns_to_go(batch: SampleBatch, *, gamma: float, normalize: bool) -> Sampl
     returns = batch[ADVANTAGES].astype(np.float64)
     normalized = (returns - returns.mean()) / (returns.std() + 1e-8)
     return batch.with_rows(**{ADVANTAGES: normalized.astype(np.float32)})
+
+
+def recorded_returns(batch: SampleBatch, *, gamma: float) -> SampleBatch:
+    """Adds rows ``value_targets`` and ``advantages``, both the discounted return to go as it was recorded, float32
+    ``[N]``: what would have come after the end of a piece counts as nothing."""
+    cuts = {name: column for name, column in batch.cuts.items() if name != LAST_VALUE}
+    return discounted_returns(SampleBatch(batch.rows, cuts), gamma)

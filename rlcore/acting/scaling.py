@@ -16,8 +16,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import is_mask
 from rlcore.acting.refusals import shown
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import leaf_spaces
 from rlcore.errors import ConfigError
 from rlcore.policy_graph import Remark
@@ -67,7 +67,7 @@ def _looks_like_a_grey_frame(space: gymnasium.Space[Any]) -> bool:
 
 def scales(observation_space: gymnasium.Space[Any], scale: Mapping[str, bool]) -> dict[str, Scale]:
     """How each leaf that is scaled is scaled. ``ConfigError`` where ``scale`` asks for what cannot be done."""
-    leaves = {leaf: space for leaf, space in leaf_spaces(observation_space).items() if not is_mask(leaf)}
+    leaves = {leaf: space for leaf, space in leaf_spaces(observation_space).items() if not is_unseen(leaf)}
     unknown = sorted(set(scale) - {leaf or WHOLE for leaf in leaves})
     if unknown:
         known = ", ".join(leaf or WHOLE for leaf in leaves)
@@ -100,7 +100,7 @@ def remarks_on(observation_space: gymnasium.Space[Any], scale: Mapping[str, bool
     remarks = []
     for leaf, space in leaf_spaces(observation_space).items():
         name = leaf or WHOLE
-        if is_mask(leaf) or name in scale:
+        if is_unseen(leaf) or name in scale:
             continue
         if is_image(space):
             remarks.append(

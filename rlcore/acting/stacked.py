@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,9 +14,9 @@ from rlcore.acting.actor_networks import Float32
 from rlcore.acting.architecture import LOG_STD, POLICY, Architecture
 from rlcore.acting.distributions import Distribution
 from rlcore.acting.masks import ActionMask, masked
-from rlcore.acting.networks import ACTIVATIONS, layer_names
+from rlcore.acting.networks import ACTIVATIONS, layer_names, through_stacked
 from rlcore.acting.observations import FlatObs
-from rlcore.columns import Columns, map_columns, take
+from rlcore.columns import Columns, concatenate, take
 from rlcore.policy_graph import Actor, ActRows, PolicyGraph, State
 
 #: ``{name: [members, *shape]}``
@@ -115,16 +115,9 @@ class Copies(StackedActor):
             )
             parts.append((index, out.actions, out.state))
         back = np.argsort(np.concatenate([index for index, *_ in parts]), kind="stable")
-        actions = _joined([own for _, own, _ in parts], back)
+        actions = take(concatenate([own for _, own, _ in parts]), back)
         after = tuple(np.concatenate(own)[back] for own in zip(*(state for *_, state in parts), strict=True))
         return actions, after
-
-
-def _joined(parts: list[Columns], back: NDArray[np.int64]) -> Columns:
-    first = parts[0]
-    if isinstance(first, dict):
-        return {leaf: np.concatenate([part[leaf] for part in parts])[back] for leaf in first}
-    return map_columns(lambda array: array[back], np.concatenate(parts))  # type: ignore[arg-type]
 
 
 class _Layer(NamedTuple):
@@ -165,12 +158,10 @@ class StackedMLPs(StackedActor):
     def act(
         self, obs: Columns, state: State, member: NDArray[np.int64] | None, rows: ActRows
     ) -> tuple[Columns, State]:
-        x = self._flatten(obs)[:, None]
-        for i, (weight, bias) in enumerate(self._layers.values()):
-            if i:
-                self._activation(x, out=x)
-            x = np.matmul(x, weight if member is None else weight[member])
-            x += bias if member is None else bias[member]
-        params = self._distribution.params(x[:, 0], self._free)
+        layers: Iterable[_Layer] = self._layers.values()
+        if member is not None:
+            layers = (_Layer(weight[member], bias[member]) for weight, bias in layers)
+        outputs = through_stacked(self._flatten(obs)[:, None], layers, self._activation)
+        params = self._distribution.params(outputs[:, 0], self._free)
         params = masked(self._distribution, self._mask, params, obs, rows)
         return self._distribution.likeliest(params), ()

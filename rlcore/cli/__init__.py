@@ -20,9 +20,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "train": ("rlcore.cli.train:train", "Train a policy with a recipe, or as a YAML file says."),
     "resume": ("rlcore.cli.resume:resume", "Go on with a run exactly where it stopped."),
     "evaluate": ("rlcore.cli.evaluate:evaluate", "Let a trained policy act, and print its return as JSON."),
+    "serve": ("rlcore.cli.serve:serve", "Let a trained policy act for whoever asks over HTTP."),
     "play": ("rlcore.cli.play:play", "Play a game against a trained policy, in the terminal."),
     "plot": ("rlcore.cli.plot:plot", "Draw the learning curves of runs."),
     "plugins": ("rlcore.cli.plugins:plugins", "Show which parts are installed, and from which package."),
+    "new-plugin": ("rlcore.cli.new_plugin:new_plugin", "Write a new plugin: a complete, tested package to start from."),
     "check": ("rlcore.cli.check:check", "Check that a part or a package keeps its contract."),
     "doctor": ("rlcore.cli.doctor:doctor", "Show what this machine can run, and common problems."),
 }

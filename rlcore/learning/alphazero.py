@@ -14,19 +14,19 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat, model_validator
 
 from rlcore.acting.actor import Postprocess
 from rlcore.acting.model_config import ModelConfig
-from rlcore.batch import BOOTSTRAP, LENGTH, REWARDS, START, VALUE_TARGETS, SampleBatch
+from rlcore.batch import VALUE_TARGETS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import ConfigError
 from rlcore.learning.coefficient import Coefficient
 from rlcore.learning.drawn import DrawnConfig, DrawnGraph
 from rlcore.optim import Adam, UpdateRule
 from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, State
-from rlcore.returns import backward_scan
 from rlcore.schedule import NonNegativeSchedule
 from rlcore.tree_search.actor import SearchActor
-from rlcore.tree_search.leaves import Predictions
-from rlcore.tree_search.planner import SEARCH_POLICY, SEARCH_PROVEN, SEARCH_VALUE, Planner, rules_of
+from rlcore.tree_search.outcomes import outcomes
+from rlcore.tree_search.searching import Searching
 from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.tree_planner import SEARCH_POLICY
 
 
 class AlphaZeroConfig(DrawnConfig):
@@ -65,17 +65,25 @@ class AlphaZeroRules(DrawnGraph):
     Config: ClassVar[type[GraphConfig]] = AlphaZeroConfig
     searches = True
     config: AlphaZeroConfig
-    _planner: Planner | None = None
+
+    @property
+    def value_outputs(self) -> int:
+        """One for each of more than two players: of whoever moves, of the one that is next by number, and so on. Of two
+        the other gets what the one loses, and custom models have one value."""
+        players = 1 if self._env_model is None else self._env_model.players
+        return players if players > 2 and self.config.model.custom is None else 1
 
     def _build(self, rng: np.random.Generator) -> None:
+        own = self.config
+        self._searching = Searching(self._env_model, self.network, own.search, own.gamma)
         super()._build(rng)
         if not isinstance(self.action_space, gymnasium.spaces.Discrete):
             raise ConfigError(f"this policy graph searches over Discrete actions, not {self.action_space}")
-        self._search = self.config.search
 
     @abstractmethod
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """Logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, without a search."""
+        """Logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, without a search; with several
+        ``value_outputs`` those of all players ``[n, players]``."""
 
     def act(
         self,
@@ -90,34 +98,24 @@ class AlphaZeroRules(DrawnGraph):
 
         ``UserError`` where the rules of the environment are not known.
         """
-        return self._own_planner().act(obs, rows, explore, rng)
-
-    def _own_planner(self) -> Planner:
-        if self._planner is None:
-            rules = rules_of(self._env_model)
-            self._planner = Planner(rules, Predictions(rules, self.network), self._search, self.config.gamma)
-        return self._planner
+        return self._searching.act(obs, rows, explore, rng)
 
     def get_state(self) -> dict[str, Any]:
         """With ``trees``, where it has acted: those that it would go on from."""
-        kept = None if self._planner is None else self._planner.get_state()
-        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+        return {**super().get_state(), **self._searching.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
-        self.forget_search()
-        if "trees" in state:
-            self._own_planner().set_state(state["trees"])
+        self._searching.set_state(state)
 
     @property
     def search(self) -> SearchConfig:
         """How it searches."""
-        return self._search
+        return self._searching.settings
 
     def forget_search(self) -> None:
         """The weights have changed."""
-        if self._planner is not None:
-            self._planner.forget()
+        self._searching.forget()
 
     def actor(self) -> Actor | None:
         if not self._acts_in_numpy():
@@ -129,7 +127,7 @@ class AlphaZeroRules(DrawnGraph):
             own.model,
             self.get_weights(),
             rules=self._env_model,
-            search=self._search,
+            search=self.search,
             discount=own.gamma,
             rho=self.rho(),
         )
@@ -139,7 +137,9 @@ class AlphaZeroRules(DrawnGraph):
 
     def rho(self) -> Postprocess:
         own = self.config
-        return functools.partial(outcomes, gamma=own.gamma, search_value_share=own.search_value_share)
+        return functools.partial(
+            outcomes, gamma=own.gamma, search_value_share=own.search_value_share, players=max(2, self.value_outputs)
+        )
 
     def update_rule(self) -> UpdateRule:
         return Adam(self._learning_rate, self.config.max_grad_norm)
@@ -156,27 +156,4 @@ class AlphaZeroRules(DrawnGraph):
         }
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        return {"network": self.network, "set_search": self.set_search}
-
-    def set_search(self, settings: Mapping[str, Any]) -> None:
-        """Replaces settings of :class:`SearchConfig` by name."""
-        self._search = SearchConfig.model_validate({**self._search.model_dump(), **settings})
-        self._planner = None
-
-
-def outcomes(batch: SampleBatch, *, gamma: float, search_value_share: float) -> SampleBatch:
-    """Adds the row ``value_targets`` float32: what the player of that row gets from there on, as it turned out.
-
-    Where a piece breaks off before its episode ends, the search's value at its last row stands for what follows.
-    Where the search has proven a value, that is the target; elsewhere it has ``search_value_share`` in it.
-    """
-    searched = batch[SEARCH_VALUE].astype(np.float64)
-    rewards, carry = batch[REWARDS].astype(np.float64), np.full(len(batch), gamma)
-    last = batch.cuts[START] + batch.cuts[LENGTH] - 1
-    carry[last] = 0.0
-    open_ended = last[np.asarray(batch.cuts[BOOTSTRAP], np.bool_)]
-    rewards[open_ended] = searched[open_ended]
-    share = np.where(batch[SEARCH_PROVEN], 1.0, search_value_share)
-    targets = (1.0 - share) * backward_scan(rewards, carry) + share * searched
-    return batch.with_rows(**{VALUE_TARGETS: targets.astype(np.float32)})
-
+        return self._searching.utilities()

@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from rlcore import registry
 from rlcore.acting.architecture import LOG_STD, POLICY, VALUE
 from rlcore.acting.body import Shapes, dense
-from rlcore.acting.masks import is_mask
 from rlcore.acting.networks import orthogonal
 from rlcore.acting.observations import FlatObs
 from rlcore.acting.products import distribution_for
 from rlcore.acting.refusals import refusal
 from rlcore.acting.scaling import WHOLE, scales
+from rlcore.acting.unseen import is_unseen
 from rlcore.batch import OBS
 from rlcore.columns import Columns, column_name, leaf_spaces
 from rlcore.errors import ConfigError
@@ -33,7 +33,7 @@ TRIAL_ROWS = 2
 
 class CustomInputs:
     """The parts of an observation as a custom model sees them, float32: images and what ``model.scale`` names are
-    scaled, Discrete and MultiDiscrete parts one-hot, and action masks left out."""
+    scaled, Discrete and MultiDiscrete parts one-hot, and what is no feature left out."""
 
     def __init__(self, space: gymnasium.Space[Any], scale: Mapping[str, bool]) -> None:
         """``SpaceError`` where there is nothing to see, ``ConfigError`` for a ``scale`` that does not fit."""
@@ -42,7 +42,7 @@ class CustomInputs:
         #: The shape of each part, of one row.
         self.shapes: dict[str, tuple[int, ...]] = {}
         for leaf, child in leaf_spaces(space).items():
-            if is_mask(leaf):
+            if is_unseen(leaf):
                 continue
             alone = gymnasium.spaces.Dict({leaf: child}) if leaf else child
             key = leaf or WHOLE

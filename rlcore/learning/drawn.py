@@ -46,6 +46,11 @@ class DrawnGraph(LearningGraph):
     config: DrawnConfig
     _inference: Inference
 
+    @property
+    def value_outputs(self) -> int:
+        """How many numbers the last layer of the values gives, where there is one; the first is the value."""
+        return 1
+
     @abstractmethod
     def rho(self) -> Postprocess | None:
         """What makes advantages and targets of a batch with values; picklable without a framework. None where samples

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveFloat
 
+from rlcore.acting.spread import SpreadActing
 from rlcore.batch import ACTIONS, REWARDS, STEPS, TERMINATED, WEIGHTS, SampleBatch
 from rlcore.columns import Columns
 from rlcore.errors import OptimizerError, UserError
@@ -21,6 +22,7 @@ from rlcore.planning.actor import PlanningActor, PlanningConfig, without_plans
 from rlcore.planning.architecture import BOUNDS, SCALES
 from rlcore.policy_graph import Actor, ActOutput, ActRows, GraphConfig, OtherAgents, Progress, State
 from rlcore.returns import next_obs
+from rlcore.runtime.base import Runtime
 from rlcore.schedule import NonNegativeSchedule, value_at
 
 #: Columns of pinned rows: what networks read, ``[n, inputs]``, and what they predict, ``[n, predicted]``.
@@ -45,7 +47,7 @@ class DynamicsConfig(PlanningConfig, LearningConfig):
     scale_rate: NonNegativeSchedule = 0.02
 
 
-class DynamicsRules(LearningGraph):
+class DynamicsRules(SpreadActing, LearningGraph):
     """Terms: ``dynamics_loss end_loss bounds_loss prediction_error``.
 
     The first is the negative log-likelihood of the scaled changes of observations and of the rewards under a member's
@@ -158,6 +160,13 @@ class DynamicsRules(LearningGraph):
         )
         own.set_state({"weights": own.get_weights(), "noise": self._planner.get_state()["noise"]})
         return own
+
+    def spread(self, runtime: Runtime) -> None:
+        """Candidates are followed by ``planner.actors`` workers."""
+        self._planner.spread(runtime)
+
+    def act_alone(self) -> None:
+        self._planner.act_alone()
 
     # -- schedules, state
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,15 +13,18 @@ from pydantic import Field, NonNegativeInt
 
 from rlcore.acting.choice import ChoosingActor, RatedChoice
 from rlcore.acting.model_config import ModelConfig
+from rlcore.acting.spread import SpreadActing
 from rlcore.acting.states import check_state
 from rlcore.batch import LAST_STATE, STATE_IN, SampleBatch
 from rlcore.columns import Columns, length
 from rlcore.planning.architecture import ActionInputs, EnsembleArchitecture
-from rlcore.planning.config import PlannerConfig
+from rlcore.planning.config import CrossEntropyConfig
 from rlcore.planning.cross_entropy import cross_entropy
-from rlcore.planning.ensemble import EnsembleModel
+from rlcore.planning.ensemble import SampledEnsemble
+from rlcore.planning.following import FollowedByWorkers, FollowedHere, Follower, Following, shares
 from rlcore.planning.plans import BoxPlans, DiscretePlans, Plans
 from rlcore.policy_graph import ActOutput, ActRows, GraphConfig, OtherAgents, State, Weights
+from rlcore.runtime.base import Runtime
 from rlcore.schedule import NonNegativeSchedule
 
 #: Where candidates come from that are not to depend on anybody's generator.
@@ -38,7 +42,7 @@ class PlanningConfig(GraphConfig):
     model: ModelConfig = Field(default_factory=ModelConfig)
     members: int = Field(5, ge=1)
     gamma: float = Field(0.99, ge=0.0, le=1.0)
-    planner: PlannerConfig = Field(default_factory=PlannerConfig)
+    planner: CrossEntropyConfig = Field(default_factory=CrossEntropyConfig)
     random_steps: NonNegativeInt = 0
     noise: NonNegativeSchedule = 0.0
 
@@ -59,7 +63,7 @@ def architecture_of(
     return EnsembleArchitecture.of(observation_space, inputs.size, config.members, config.model)
 
 
-class PlanningActor(ChoosingActor):
+class PlanningActor(SpreadActing, ChoosingActor):
     """:class:`rlcore.policy_graph.Actor` of ensembles for the graphs of every framework.
 
     What is left of the last plan is the state of acting. Without exploring, the candidates of every call are made of
@@ -79,7 +83,9 @@ class PlanningActor(ChoosingActor):
     ) -> None:
         self.inputs = ActionInputs(action_space)
         self.architecture = architecture_of(observation_space, self.inputs, config)
-        self._observation_space = observation_space
+        self._observation_space, self._action_space = observation_space, action_space
+        self._gamma = config.gamma
+        self._following: Following = FollowedHere(self._follower(range(config.members)))
         scale = self.inputs.scale
         self._plans: Plans = (
             DiscretePlans(config.planner, self.inputs.count)
@@ -101,14 +107,39 @@ class PlanningActor(ChoosingActor):
         return cls(observation_space, action_space, config, architecture.init(rng))
 
     def rebuild(self, weights: Weights) -> None:
-        self.model = self._model(weights, sampled=False)
+        self._following.set_weights(weights)
 
-    def _model(self, weights: Weights, *, sampled: bool) -> EnsembleModel:
-        return EnsembleModel(self._observation_space, self.inputs, self.architecture, weights, sampled=sampled)
-
-    def sampled_model(self) -> EnsembleModel:
+    def sampled_model(self) -> SampledEnsemble:
         """The same dynamics with what they leave open drawn, for rollouts that are learnt from."""
-        return self._model(self._weights, sampled=True)
+        return SampledEnsemble(self._observation_space, self.inputs, self.architecture, self._weights)
+
+    # -- workers of its own
+
+    def spread(self, runtime: Runtime) -> None:
+        """Candidates are followed by ``planner.actors`` workers, where these are any, at most one for each member."""
+        self.act_alone()
+        if self._config.planner.actors:
+            own = shares(self._config.members, self._config.planner.actors)
+            self._follow(FollowedByWorkers(runtime, [self._follower(members) for members in own]))
+
+    def act_alone(self) -> None:
+        self._following.close()
+        self._follow(FollowedHere(self._follower(range(self._config.members))))
+
+    def _follow(self, following: Following) -> None:
+        self._following = following
+        following.set_weights(self._weights)
+
+    def _follower(self, members: range) -> Follower:
+        return Follower(self._observation_space, self._action_space, self.architecture, members, self._gamma)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Workers stay with whoever asked for them.
+        return {**self.__dict__, "_following": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._follow(FollowedHere(self._follower(range(self._config.members))))
 
     # -- acting
 
@@ -133,16 +164,12 @@ class PlanningActor(ChoosingActor):
         plan = np.asarray(state[0], np.float32)
         if explore and self._choice.rate.env_steps < self._config.random_steps:
             return ActOutput(self._uniform(length(obs), rng), (plan,))
-        found = cross_entropy(
-            self.model,
-            self._plans,
-            obs,
-            plan,
-            copies=self._config.members,
-            gamma=self._config.gamma,
-            rng=rng if explore else np.random.default_rng(_FIXED_SEED),
-            alike=not explore,
+        noise = (
+            functools.partial(self._plans.noise, length(obs), rng)
+            if explore
+            else functools.partial(self._plans.noise, 1, np.random.default_rng(_FIXED_SEED))
         )
+        found = cross_entropy(self._plans, obs, plan, noise, self._following.values)
         actions = self._plans.first(found.center)
         if explore:
             actions = self._with_noise(actions, rows, rng)

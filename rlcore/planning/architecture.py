@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium
@@ -123,6 +123,19 @@ class EnsembleArchitecture:
         kinds = ("weight", "bias")
         return tuple(name for layer in self.layers for kind in kinds for name in self.names(layer, kind))
 
+    def share(self, members: range) -> EnsembleArchitecture:
+        """That of some of the members alone."""
+        return replace(self, members=len(members))
+
+    def weights_of(self, members: range, weights: Weights) -> Weights:
+        """The weights of some of the members, by the names that they have in their ``share``, and those of all."""
+        own: Weights = {name: weights[name] for name in (*BOUNDS, *SCALES)}
+        for place, member in enumerate(members):
+            for layer, _, _ in self.layer_shapes():
+                for kind in ("weight", "bias"):
+                    own[f"member_{place}{layer}.{kind}"] = weights[f"member_{member}{layer}.{kind}"]
+        return own
+
     def layer_shapes(self) -> list[tuple[str, int, int]]:
         """Each layer with its numbers of inputs and outputs."""
         sizes = (self.inputs, *self.hidden, self.outputs)
@@ -172,5 +185,6 @@ def deviation(variance: Float32, least: float) -> Float32:
 
 def bounded(log_variance: Float32, low: Float32, high: Float32) -> Float32:
     """``log_variance`` bent softly into its bounds (Chua et al. 2018, appendix A.1)."""
-    below = high - np.logaddexp(np.float32(0.0), high - log_variance)
-    return np.asarray(low + np.logaddexp(np.float32(0.0), below - low), np.float32)
+    # The form in which nothing cancels, in the gradients of the bounds either.
+    below = log_variance - np.logaddexp(np.float32(0.0), log_variance - high)
+    return np.asarray(below + np.logaddexp(np.float32(0.0), low - below), np.float32)

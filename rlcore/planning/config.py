@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import Field, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
 from rlcore.policy_graph import GraphConfig
 
 
-class PlannerConfig(GraphConfig):
+class CrossEntropyConfig(GraphConfig):
     """How plans of ``horizon`` actions are found by the cross-entropy method (Rubinstein 1999; Chua et al. 2018).
 
     Of ``population`` candidates drawn in each of ``iterations`` rounds the best ``elites`` say what the next are drawn
@@ -26,9 +26,11 @@ class PlannerConfig(GraphConfig):
     smallest_std: PositiveFloat = 0.05
     noise_correlation: float = Field(default=0.5, ge=0.0, lt=1.0)
     smallest_probability: float = Field(default=0.01, ge=0.0, lt=0.5)
+    #: Workers that candidates are followed by, each through some of the members of the ensemble; 0: whoever acts.
+    actors: NonNegativeInt = 0
 
     @model_validator(mode="after")
-    def _elites_are_candidates(self) -> PlannerConfig:
+    def _elites_are_candidates(self) -> CrossEntropyConfig:
         if self.elites > self.population:
             raise ValueError(f"elites: {self.elites} of {self.population} candidates (population) cannot be the best")
         return self

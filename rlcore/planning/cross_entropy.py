@@ -7,6 +7,7 @@ All candidates of all environments go through the model together, one array ``[c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,27 +17,23 @@ from rlcore.columns import Columns, map_columns
 from rlcore.model import BatchedModel
 from rlcore.planning.plans import Belief, Float32, Plans
 
+#: What sequences of actions ``[n, population, horizon, ...]`` from observations ``[n, ...]`` come to: float32
+#: ``[n, population]``.
+Valued = Callable[[Columns, NDArray[Any]], Float32]
+
 
 def cross_entropy(
-    model: BatchedModel,
-    plans: Plans,
-    obs: Columns,
-    plan: Float32,
-    *,
-    copies: int,
-    gamma: float,
-    rng: np.random.Generator,
-    alike: bool,
+    plans: Plans, obs: Columns, plan: Float32, noise: Callable[[], Float32], valued: Valued
 ) -> Belief:
     """Where the best plans from ``obs [n, ...]`` are, starting from the plans ``[n, horizon, width]`` of before.
 
-    ``alike`` draws the same for every row, so that no row depends on its place; ``copies`` are followed of each
-    candidate, and the mean of their returns counts.
+    ``noise()`` is what the candidates of the next round are made of, as ``plans`` draw it: of ``n`` rows, or of one for
+    all of them, so that no row depends on its place.
     """
-    belief, n = plans.begin(plan), len(plan)
+    belief = plans.begin(plan)
     for _ in range(plans.config.iterations):
-        candidates = plans.candidates(belief, plans.noise(1 if alike else n, rng))
-        returns = returns_of(model, obs, plans.actions(candidates), copies, gamma, rng)
+        candidates = plans.candidates(belief, noise())
+        returns = valued(obs, plans.actions(candidates))
         belief = plans.refit(belief, elites(candidates, returns, plans.config.elites))
     return belief
 
@@ -53,7 +50,8 @@ def returns_of(
     model: BatchedModel, obs: Columns, actions: NDArray[Any], copies: int, gamma: float, rng: np.random.Generator
 ) -> NDArray[np.float32]:
     """The discounted sum of the rewards of each sequence of ``actions [n, population, horizon, ...]`` from its row of
-    ``obs [n, ...]``, up to where an episode ends: the mean over ``copies``, float32 ``[n, population]``."""
+    ``obs [n, ...]``, up to where an episode ends, in each of so many ``copies``: float32 ``[copies, n, population]``.
+    """
     n, population, horizon = actions.shape[:3]
     states = model.from_obs(map_columns(lambda leaf: _repeated(leaf, copies, population), obs))
     totals = np.zeros(copies * n * population, np.float32)
@@ -63,7 +61,7 @@ def returns_of(
         states, rewards = model.step(states, chosen.reshape(len(totals), *actions.shape[3:]), rng)
         totals += weights * rewards[:, 0]
         weights *= np.where(model.terminal(states), np.float32(0.0), np.float32(gamma))
-    return np.asarray(totals.reshape(copies, n, population).mean(axis=0), np.float32)
+    return totals.reshape(copies, n, population)
 
 
 def _repeated(leaf: NDArray[Any], copies: int, population: int) -> NDArray[Any]:

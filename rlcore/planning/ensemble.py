@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.networks import ACTIVATIONS
+from rlcore.acting.networks import ACTIVATIONS, through_stacked
 from rlcore.columns import Columns
 from rlcore.errors import UserError
 from rlcore.model import BatchedModel
@@ -26,8 +27,8 @@ class EnsembleModel(BatchedModel):
     """What the members of an ensemble (Chua et al. 2018) say of states, actions and rewards.
 
     A state is ``{obs: float32 [n, size], member: int64 [n], ended: bool [n]}``: each is followed by one member from
-    beginning to end. Observations are kept within the bounds of their space. With ``sampled`` successors and rewards
-    are drawn from the Gaussians that the member predicts, else they are their means.
+    beginning to end. Observations are kept within the bounds of their space. A member predicts Gaussians of successors
+    and rewards; what is made of them is said by the classes below.
 
     The members are stacked, and computed as one product of ``[members, n / members, inputs]`` a layer; running means
     and deviations of inputs and targets are multiplied into the first and last layers.
@@ -41,19 +42,24 @@ class EnsembleModel(BatchedModel):
         inputs: ActionInputs,
         architecture: EnsembleArchitecture,
         weights: Weights,
-        *,
-        sampled: bool = False,
     ) -> None:
         assert isinstance(observation_space, gymnasium.spaces.Box)
         self.members = architecture.members
-        self._architecture, self._inputs, self._sampled = architecture, inputs, sampled
+        self._architecture, self._inputs = architecture, inputs
         self._shape = observation_space.shape
         self._low = observation_space.low.reshape(-1).astype(np.float32)
         self._high = observation_space.high.reshape(-1).astype(np.float32)
         self._bounded = bool((np.isfinite(self._low) | np.isfinite(self._high)).any())
-        self._forward = StackedLayers(architecture, weights, log_variances=sampled)
-        self._bounds = (weights[names.LOWEST].copy(), weights[names.HIGHEST].copy())
-        self._deviation = names.deviation(weights[names.TARGET_VARIANCE], names.LEAST_TARGET_DEVIATION)
+        self._forward = StackedLayers(architecture, weights, self.outputs(architecture))
+
+    @classmethod
+    @abstractmethod
+    def outputs(cls, architecture: EnsembleArchitecture) -> NDArray[np.int64]:
+        """Which of a network's outputs it needs: changes and rewards first, the logit of the end last."""
+
+    @abstractmethod
+    def change(self, found: Float32, rng: np.random.Generator) -> Float32:
+        """Changes of observations and rewards ``[n, predicted]`` of those ``outputs [n, ...]``."""
 
     def initial(self, n: int, rng: np.random.Generator) -> Columns:
         """``UserError``: what is learnt is what follows, not how episodes begin."""
@@ -79,12 +85,7 @@ class EnsembleModel(BatchedModel):
         """Actions ``[n, ...]`` as a policy gives them; rewards ``[n, 1]``."""
         obs, member = _leaf(states, OBS), _leaf(states, MEMBER)
         found = self._by_member(np.concatenate([obs, self._inputs(actions)], axis=1), member)
-        predicted = self._architecture.predicted
-        change = found[:, :predicted]
-        if self._sampled:
-            log_variance = names.bounded(found[:, predicted : 2 * predicted], *self._bounds)
-            noise = rng.standard_normal(change.shape, np.float32)
-            change = change + self._deviation * np.exp(np.float32(0.5) * log_variance) * noise
+        change = self.change(found, rng)
         after = obs + change[:, :-1]
         if self._bounded:
             np.clip(after, self._low, self._high, out=after)
@@ -116,12 +117,48 @@ class EnsembleModel(BatchedModel):
         return np.asarray(_leaf(states, ENDED))
 
 
-class StackedLayers:
-    """The layers of all members: ``[members, n, inputs]`` to ``[members, n, outputs]``, which are changes and rewards
-    in their own units, log variances in those of scaled targets (left out without ``log_variances``), and the logit of
-    the end."""
+class MeanEnsemble(EnsembleModel):
+    """Successors and rewards are the means that the member predicts: nothing is drawn. For planning."""
 
-    def __init__(self, architecture: EnsembleArchitecture, weights: Weights, *, log_variances: bool) -> None:
+    @classmethod
+    def outputs(cls, architecture: EnsembleArchitecture) -> NDArray[np.int64]:
+        return np.array([*range(architecture.predicted), architecture.outputs - 1])
+
+    def change(self, found: Float32, rng: np.random.Generator) -> Float32:
+        return found[:, :-1]
+
+
+class SampledEnsemble(EnsembleModel):
+    """Successors and rewards are drawn from what the member predicts. For rollouts that are learnt from."""
+
+    def __init__(
+        self,
+        observation_space: gymnasium.Space[Any],
+        inputs: ActionInputs,
+        architecture: EnsembleArchitecture,
+        weights: Weights,
+    ) -> None:
+        super().__init__(observation_space, inputs, architecture, weights)
+        self._bounds = (weights[names.LOWEST].copy(), weights[names.HIGHEST].copy())
+        self._deviation = names.deviation(weights[names.TARGET_VARIANCE], names.LEAST_TARGET_DEVIATION)
+
+    @classmethod
+    def outputs(cls, architecture: EnsembleArchitecture) -> NDArray[np.int64]:
+        return np.arange(architecture.outputs)
+
+    def change(self, found: Float32, rng: np.random.Generator) -> Float32:
+        predicted = self._architecture.predicted
+        mean, log_variance = found[:, :predicted], names.bounded(found[:, predicted:-1], *self._bounds)
+        noise = rng.standard_normal(mean.shape, np.float32)
+        return np.asarray(mean + self._deviation * np.exp(np.float32(0.5) * log_variance) * noise, np.float32)
+
+
+class StackedLayers:
+    """The layers of all members: ``[members, n, inputs]`` to those of the networks' outputs that ``kept`` names,
+    ``[members, n, kept]``: changes and rewards in their own units, log variances in those of scaled targets, and the
+    logit of the end."""
+
+    def __init__(self, architecture: EnsembleArchitecture, weights: Weights, kept: NDArray[np.int64]) -> None:
         layers = [
             [np.stack([weights[name] for name in architecture.names(layer, kind)]) for kind in ("weight", "bias")]
             for layer in architecture.layers
@@ -135,27 +172,13 @@ class StackedLayers:
         scale = names.deviation(weights[names.TARGET_VARIANCE], names.LEAST_TARGET_DEVIATION)
         weight[..., :predicted] *= scale
         bias[..., :predicted] = bias[..., :predicted] * scale + weights[names.TARGET_MEAN]
-        if not log_variances:
-            kept = np.r_[:predicted, 2 * predicted]
-            weight, bias = weight[..., kept], bias[..., kept]
-        layers[-1] = [weight, bias]
+        layers[-1] = [weight[..., kept], bias[..., kept]]
         self._layers = [(np.ascontiguousarray(one), other[:, None]) for one, other in layers]
 
     def __call__(self, x: Float32) -> Float32:
-        if x.shape[1] <= ROWS_AT_ONCE:
-            return self._part(x)
-        parts = [self._part(x[:, at : at + ROWS_AT_ONCE]) for at in range(0, x.shape[1], ROWS_AT_ONCE)]
-        return np.concatenate(parts, axis=1)
-
-    def _part(self, x: Float32) -> Float32:
-        for weight, bias in self._layers[:-1]:
-            x = x @ weight
-            x += bias
-            self._activation(x, out=x)
-        weight, bias = self._layers[-1]
-        x = x @ weight
-        x += bias
-        return x
+        parts = [x[:, at : at + ROWS_AT_ONCE] for at in range(0, max(x.shape[1], 1), ROWS_AT_ONCE)]
+        found = [through_stacked(part, self._layers, self._activation) for part in parts]
+        return found[0] if len(found) == 1 else np.concatenate(found, axis=1)
 
 
 def _leaf(states: Columns, name: str) -> NDArray[Any]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.acting.box_scale import BoxScale
-from rlcore.planning.config import PlannerConfig
+from rlcore.planning.config import CrossEntropyConfig
 
 Float32 = NDArray[np.float32]
 
@@ -30,7 +30,7 @@ class Belief(NamedTuple):
 class Plans(ABC):
     """One kind of actions. A candidate is a plan as it is drawn, ``[horizon, ...]``."""
 
-    def __init__(self, config: PlannerConfig) -> None:
+    def __init__(self, config: CrossEntropyConfig) -> None:
         self.config = config
 
     @abstractmethod
@@ -69,7 +69,7 @@ class Plans(ABC):
 class BoxPlans(Plans):
     """Actions in a bounded Box, as numbers from -1 to 1, ``width`` of them."""
 
-    def __init__(self, config: PlannerConfig, scale: BoxScale) -> None:
+    def __init__(self, config: CrossEntropyConfig, scale: BoxScale) -> None:
         super().__init__(config)
         self.scale = scale
 
@@ -111,7 +111,7 @@ class BoxPlans(Plans):
 class DiscretePlans(Plans):
     """Actions from 0 to ``count - 1``; plans are probabilities, ``width`` is ``count``."""
 
-    def __init__(self, config: PlannerConfig, count: int) -> None:
+    def __init__(self, config: CrossEntropyConfig, count: int) -> None:
         super().__init__(config)
         self.count = count
 

@@ -26,7 +26,8 @@ class Episodes:
     """Exactly ``count`` whole episodes, shared out evenly over the slots before the first step.
 
     The share of a slot is fixed, so that short episodes are not preferred. A slot that has its share goes on until the
-    others are done; those steps count as environment steps and yield no rows.
+    others are done; those steps count as environment steps and yield no rows. Where episodes are only played, an
+    environment that can lets it rest.
     """
 
     count: int

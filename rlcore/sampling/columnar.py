@@ -50,12 +50,14 @@ class ColumnarSampler:
         self._restart()
         played = Played()
         shares, done = how.shares(self.num_slots), np.zeros(self.num_slots, np.int64)
+        spared = self._env.rest(np.flatnonzero(shares == 0))
         while (done < shares).any():
             moved = np.array(self.waiting.needs_action)
             everyone = bool(moved.all())
             if moved.any():
                 self.answer(self.choose(everyone)[0], everyone)
                 self._check(moved)
+                moved[spared] = False
             step = self.poll()
             played.env_steps += int(moved.sum())
             self.book.add(self.role.policy_id, np.flatnonzero(moved), step.reward[moved], 1)
@@ -66,6 +68,7 @@ class ColumnarSampler:
                 else:
                     self.book.abandon(slot)
                 done[slot] += 1
+            spared = self._env.rest(np.flatnonzero(ended & (done == shares)))
             for slot in np.flatnonzero(step.first & ~ended & moved).tolist():
                 played.lost_steps += (int(self.t[slot]) + 1) * int(done[slot] < shares[slot])
                 self.book.abandon(slot)

@@ -10,9 +10,9 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import is_mask
 from rlcore.acting.refusals import shown
 from rlcore.acting.scaling import is_image
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import Array, leaf_spaces, map_leaf_spaces
 from rlcore.errors import SpaceError
 
@@ -245,6 +245,16 @@ class MeanStd(RunningShared, ObservationFilter):
         """What observations are normalised by; to be read only."""
         return self._statistics
 
+    @property
+    def clip(self) -> float:
+        """The largest number that observations are normalised to."""
+        return self._clip
+
+    @property
+    def inverse_std(self) -> NDArray[np.float64]:
+        """What deviations from the mean are multiplied with, ``[*shape]``; to be read only."""
+        return self._inverse_std
+
     def normalise(self, obs: Array) -> NDArray[np.float32]:
         if not self._statistics.count:
             return obs.astype(np.float32)
@@ -259,7 +269,7 @@ class MeanStd(RunningShared, ObservationFilter):
 
     def _refresh(self) -> None:
         std = self._statistics.std
-        self._inverse_std = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
+        self._inverse_std: NDArray[np.float64] = np.divide(1.0, std, out=np.ones_like(std), where=std >= _SMALLEST_STD)
 
 
 #: The filters that a config can name.
@@ -279,14 +289,14 @@ def merge_deltas(deltas: Sequence[FilterDelta]) -> FilterDelta:
 def leaf_filters(kind: type[ObservationFilter], space: gymnasium.Space[Any]) -> dict[str, ObservationFilter]:
     """A filter for each leaf of ``space``: of ``kind`` for its Boxes, none for leaves without a scale of their own.
 
-    Those are images, whose scale is known, action masks, and whatever is no Box. Raises ``SpaceError`` where ``kind``
-    can handle none of the leaves.
+    Those are images, whose scale is known, what is no feature, and whatever is no Box. Raises ``SpaceError`` where
+    ``kind`` can handle none of the leaves.
     """
     leaves = leaf_spaces(space)
     filtered = {
         name
         for name, leaf in leaves.items()
-        if isinstance(leaf, gymnasium.spaces.Box) and not is_image(leaf) and not is_mask(name)
+        if isinstance(leaf, gymnasium.spaces.Box) and not is_image(leaf) and not is_unseen(name)
     }
     if not filtered:
         return {name: kind(leaf) for name, leaf in leaves.items()}

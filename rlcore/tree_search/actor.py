@@ -10,22 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rlcore.acting.actor import ActorCriticActor, Postprocess
+from rlcore.acting.architecture import VALUE
 from rlcore.acting.model_config import ModelConfig
 from rlcore.batch import SampleBatch
 from rlcore.columns import Columns
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import ActOutput, ActRows, OtherAgents, State, Weights
-from rlcore.tree_search.leaves import Predictions
-from rlcore.tree_search.planner import Planner, rules_of
+from rlcore.tree_search.searching import Searching
 from rlcore.tree_search.settings import SearchConfig
 
 
 class SearchActor(ActorCriticActor):
     """Acts by a search over ``rules`` in which the policy network gives priors and the value network values.
 
-    ``act`` adds the row columns of :mod:`rlcore.tree_search.planner`. Its utility ``network`` gives logits and values
-    of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot act:
-    ``UserError``.
+    ``act`` adds the row columns of :mod:`rlcore.tree_search.tree_planner`. Its utility ``network`` gives logits and
+    values of observations without a search, ``set_search`` changes settings of the search. Without ``rules`` it cannot
+    act: ``UserError``.
     """
 
     def __init__(
@@ -40,32 +40,30 @@ class SearchActor(ActorCriticActor):
         discount: float = 1.0,
         rho: Postprocess | None = None,
     ) -> None:
-        self._rules = rules
-        self._search = search
         self._discount = discount
-        self._planner: Planner | None = None
-        super().__init__(observation_space, action_space, model, weights, rho=rho)
-        self._begin()
-
-    def _begin(self) -> None:
-        if self._rules is not None:
-            self._planner = Planner(
-                self._rules, Predictions(self._rules, self.predict), self._search, self._discount
-            )
+        self._searching = Searching(rules, self.predict, search, discount)
+        values = weights.get(f"{VALUE}.out.bias")
+        super().__init__(
+            observation_space,
+            action_space,
+            model,
+            weights,
+            value_outputs=1 if values is None else len(values),
+            rho=rho,
+        )
 
     @property
     def search(self) -> SearchConfig:
         """How it searches."""
-        return self._search
+        return self._searching.settings
 
     def describe(self) -> dict[str, Any]:
-        search = self._search.model_dump(mode="json")
+        search = self.search.model_dump(mode="json")
         return {"model": self._model.model_dump(mode="json"), "search": search, "discount": self._discount}
 
     def rebuild(self, weights: Weights) -> None:
         super().rebuild(weights)
-        if self._planner is not None:
-            self._planner.forget()
+        self._searching.forget()
 
     def act(
         self,
@@ -77,14 +75,11 @@ class SearchActor(ActorCriticActor):
         rng: np.random.Generator,
     ) -> ActOutput:
         """Moves for observations ``[n, ...]``; without ``explore`` the best ones, without noise."""
-        if self._planner is None:
-            rules_of(self._rules)
-            self._begin()
-        assert self._planner is not None
-        return self._planner.act(obs, rows, explore, rng)
+        return self._searching.act(obs, rows, explore, rng)
 
     def predict(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The network's logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``."""
+        """The network's logits float32 ``[n, actions]`` and the values of who moves float32 ``[n]``, or of all players
+        ``[n, players]``, the mover first."""
         x = self._flatten(obs)
         outputs, values, _ = self._networks(x, ())
         return outputs, self._networks.values(x, ()) if values is None else values
@@ -93,25 +88,12 @@ class SearchActor(ActorCriticActor):
         return batch if self._rho is None else self._rho(batch)
 
     def utilities(self) -> Mapping[str, Callable[..., Any]]:
-        return {"network": self.predict, "set_search": self.set_search}
-
-    def set_search(self, settings: Mapping[str, Any]) -> None:
-        """Replaces settings of :class:`SearchConfig` by name."""
-        self._search = SearchConfig.model_validate({**self._search.model_dump(), **settings})
-        self._begin()
+        return self._searching.utilities()
 
     def get_state(self) -> dict[str, Any]:
         """Its weights, and the trees that it would go on from."""
-        kept = None if self._planner is None else self._planner.get_state()
-        return {**super().get_state(), **({} if kept is None else {"trees": kept})}
+        return {**super().get_state(), **self._searching.get_state()}
 
     def set_state(self, state: dict[str, Any]) -> None:
         super().set_state(state)
-        if "trees" in state:
-            self._begin()
-            assert self._planner is not None
-            self._planner.set_state(state["trees"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Trees stay where they are: the planner is made anew.
-        return {**self.__dict__, "_planner": None}
+        self._searching.set_state(state)

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from rlcore.columns import Columns
 from rlcore.model import BatchedModel
 
-#: From observations ``[n, ...]`` to logits float32 ``[n, actions]`` and the values float32 ``[n]`` of who moves.
+#: From observations ``[n, ...]`` to logits float32 ``[n, actions]`` and the values float32 ``[n]`` of who moves, or of
+#: all players ``[n, players]``: of who moves, of the one that is next by number, and so on.
 Predict = Callable[[Columns], tuple[NDArray[np.float32], NDArray[np.float32]]]
 
 
@@ -27,8 +28,8 @@ class Leaves(ABC):
 
 
 class Predictions(Leaves):
-    """A network's. It values whoever is to move; of two players the other loses as much, and of more all others share
-    the loss evenly."""
+    """A network's. Where it values only whoever is to move, of two players the other loses as much, and of more all
+    others share the loss evenly."""
 
     def __init__(self, model: BatchedModel, predict: Predict) -> None:
         self._model = model
@@ -37,8 +38,9 @@ class Predictions(Leaves):
     def evaluate(
         self, states: Columns, legal: NDArray[np.bool_], movers: NDArray[np.int64], rng: np.random.Generator
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        logits, own = self._predict(self._model.observe(states))
-        return legal_softmax(logits, legal), shared_out(own, movers, self._model.players)
+        logits, values = self._predict(self._model.observe(states))
+        by_player = shared_out(values, movers, self._model.players) if values.ndim == 1 else seated(values, movers)
+        return legal_softmax(logits, legal), by_player
 
 
 class Playouts(Leaves):
@@ -70,3 +72,12 @@ def shared_out(own: NDArray[np.float32], movers: NDArray[np.int64], players: int
     values = np.repeat(own[:, None] / np.float64(1 - players), players, axis=1)
     values[np.arange(len(own)), movers] = own
     return values
+
+
+def seated(values: NDArray[np.float32], movers: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Values float64 ``[n, players]`` by player, from those whose first column is the mover's, the second that of the
+    one next by number, and so on."""
+    players = values.shape[1]
+    found = np.empty(values.shape)
+    found[np.arange(len(values))[:, None], (movers[:, None] + np.arange(players)) % players] = values
+    return found

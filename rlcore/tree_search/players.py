@@ -11,8 +11,8 @@ from rlcore.columns import Columns, length
 from rlcore.model import BatchedModel
 from rlcore.policy_graph import ActRows
 from rlcore.tree_search.leaves import Playouts, Predict, Predictions, legal_softmax
-from rlcore.tree_search.planner import Planner, best_moves
 from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.tree_planner import TreePlanner, best_moves
 
 
 class Player(ABC):
@@ -53,7 +53,7 @@ class NetworkPlayer(Player):
 class SearchPlayer(Player):
     """Takes the best move of a search, without noise."""
 
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: TreePlanner) -> None:
         self._planner = planner
         self._seen: set[int] = set()
 
@@ -75,9 +75,9 @@ class SearchPlayer(Player):
 def playout_player(model: BatchedModel, simulations: int, leaves: int = 1) -> SearchPlayer:
     """Plain Monte Carlo tree search: no network, games played out at random, and no proofs."""
     config = SearchConfig(simulations=simulations, leaves=leaves, solver=False, reuse=False)
-    return SearchPlayer(Planner(model, Playouts(model), config))
+    return SearchPlayer(TreePlanner(model, Playouts(model), config))
 
 
 def network_search_player(model: BatchedModel, predict: Predict, config: SearchConfig) -> SearchPlayer:
     """A search with a network."""
-    return SearchPlayer(Planner(model, Predictions(model, predict), config))
+    return SearchPlayer(TreePlanner(model, Predictions(model, predict), config))

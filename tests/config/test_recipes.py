@@ -12,7 +12,15 @@ from rlcore.resolve import resolve
 
 #: The framework whose graphs know every setting; those of others may be smaller.
 COMPLETE = "torch"
-OWN = ("rlcore-sync", "rlcore-replay", "rlcore-async", "rlcore-alphazero", "rlcore-es", "rlcore-model")
+OWN = (
+    "rlcore-sync",
+    "rlcore-replay",
+    "rlcore-async",
+    "rlcore-alphazero",
+    "rlcore-es",
+    "rlcore-model",
+    "rlcore-offline",
+)
 RECIPES = [plugin.name for plugin in registry.available("algorithm") if plugin.distribution in OWN]
 
 

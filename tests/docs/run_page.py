@@ -12,7 +12,8 @@ text        left alone
 =========== ==========================================================================================
 
 Commands of make are looked up in the Makefile, and what pip is told to install among the distributions of this
-repository; neither is run. A YAML file that no command of the page takes is an error: nobody would notice that it is
+repository; neither is run. A package that the page has written itself is built, and the commands after its installation
+see it. A YAML file that no command of the page takes is an error: nobody would notice that it is
 wrong.
 """
 
@@ -28,6 +29,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import local_packages
 import yaml
 
 ROOT = Path(__file__).parents[2]
@@ -87,10 +89,15 @@ def run_command(command: str) -> None:
         unknown = [word for word in words[1:] if word not in targets]
         assert not unknown, f"the Makefile has no target {unknown}"
     elif words[:2] == ["pip", "install"]:
+        local = [word for word in words[2:] if local_packages.is_local(word)]
+        local_packages.install(local)
+        words = [word for word in words if word not in local]
         files = [file for where in ("", "plugins/*/", "examples/*/") for file in ROOT.glob(f"{where}pyproject.toml")]
         ours = {tomllib.loads(file.read_text())["project"]["name"] for file in files}
         unknown = [word for word in words[2:] if word.partition("[")[0] not in ours and not word.startswith((".", "-"))]
         assert not unknown, f"no distribution of ours is called {unknown}"
+    elif words[:2] == ["pip", "wheel"]:
+        local_packages.build(Path(words[-1]), Path(words[words.index("--wheel-dir") + 1]))
     else:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(

@@ -12,7 +12,8 @@ from rlcore.batch import MultiAgentBatch
 from rlcore.learner import Learner
 from rlcore.learner_actor import LearnerReport
 from rlcore.learner_tally import LearnerTally
-from rlcore.minibatches import Learnt, learn_in_epochs
+from rlcore.learnt import Learnt
+from rlcore.minibatches import learn_in_epochs
 from rlcore.policy_optimizer import MeanStats
 
 
@@ -57,3 +58,14 @@ def test_minibatches_weigh_as_much_as_they_have_rows(size: int) -> None:
     )
     assert learnt.rows == 2 * len(batch)
     assert learnt.stats.mean()["default"]["loss"] == pytest.approx(float(batch["obs"].mean()), rel=1e-6)
+
+
+def test_updates_are_counted_as_they_are_made() -> None:
+    learnt = Learnt()
+    learnt.note("a", {"loss": 1.0}, 30, skipped=False)
+    learnt.note("a", {"loss": 4.0}, 10, skipped=False)
+    learnt.note("b", {"loss": 2.0}, 5, skipped=True)
+    result = learnt.result(20, {"learn_s": 0.5}, dropped_rows=3)
+    assert (result.env_steps, result.learnt_rows, result.updates, result.skipped_updates) == (20, 45, 2, 1)
+    assert (result.dropped_rows, result.timers) == (3, {"learn_s": 0.5})
+    assert result.stats == {"a": {"loss": 1.75}, "b": {"loss": 2.0}}

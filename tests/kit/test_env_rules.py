@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from support import broken_envs as broken
+from support import broken_models as models
 from support.broken_envs import attributes, columns, ended, flags, tampered
+from support.broken_models import CountModel, with_model
 
 from rlcore.errors import EnvError
 from rlcore.testing.environments import AliasingCount, Count, DictCountEnv, ScatteredCount, TwoAgentEnv
@@ -182,6 +184,8 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("poll_times_out_and_loses_nothing", broken.Hangs, "did not return within 0.2 s"),
     ("poll_times_out_and_loses_nothing", broken.LosesRows, "after a timeout rows were lost: slot 0, row 1"),
     ("closes_twice", broken.ClosesOnce, "the second close() raised RuntimeError: it is gone (broken_envs.py:"),
+    ("resting_slots_stand_still", broken.OnlySaysItRests, "slot 2 rests, but its row of poll 1 needs an action"),
+    ("resting_slots_stand_still", broken.RestDisturbs, "after rest([2]) other slots went another way: slot 0, row 1"),
     ("states_can_be_stored", broken.ObjectState, "get_state() cannot be stored: '/rng' is a numpy.random"),
     ("states_can_be_stored", broken.ListState, "get_state() gave a list"),
     ("states_are_copies", broken.LiveState, "a state changed while the environment went on: live: [0] is"),
@@ -206,6 +210,12 @@ BROKEN: list[tuple[str, Any, str]] = [
     ("a_state_may_be_asked_for_before_reset", broken.NoStateBeforeReset, "AttributeError"),
     ("frames_are_images", broken.FloatFrames, "render() gave float64 of shape (4, 4, 3)"),
     ("its_model_is_a_model", broken.NotAModel, "model() gave a dict"),
+    ("its_model_is_where_the_environment_is", with_model(models.Ahead), "observe(from_obs(obs)) is not obs: it is off"),
+    ("its_model_is_where_the_environment_is", with_model(models.OverTooSoon), "terminal() says that games are over"),
+    ("its_model_is_pure", with_model(models.InPlace), "step() changes the states that it is given"),
+    ("its_model_is_pure", with_model(models.DrawsElsewhere), "step() does not repeat with the same generator"),
+    ("its_model_is_pure", with_model(models.PaysNobody), "rewards of shape (3,) for 3 states and 1 players"),
+    ("its_model_is_pure", with_model(models.NobodyMoves), "to_play() gave [-1 -1 -1]"),
 ]
 
 
@@ -218,6 +228,12 @@ def test_a_broken_environment_is_found_out(rule: str, env: Any, message: str, mo
     report = examine("it", [broken], [EnvLab(env, polls=80)])
     assert any(message in problem.what for problem in report.problems), str(report)
     assert all(problem.fix for problem in report.problems)
+
+
+def test_a_model_that_keeps_the_rules_is_fine() -> None:
+    own = [rule for rule in ENV_RULES if rule.__name__.startswith("its_model_")]
+    report = examine("it", own, [EnvLab(with_model(CountModel), polls=80)])
+    assert len(own) == 3 and not report.problems
 
 
 def test_every_rule_has_an_environment_that_breaks_it() -> None:

@@ -9,9 +9,9 @@ import pytest
 from rlcore.errors import InvalidPluginError, UnknownPluginError, UserError
 from rlcore.testing.kit.plugin import PLUGIN_RULES, check_plugin, examine_package, examine_plugin
 from rlcore.testing.kit.plugin.lab import PluginLab
-from rlcore.testing.kit.plugin.requirements import Bound, bounds_on, has_both_ends, holds
 from rlcore.testing.kit.report import ConformanceError
 from rlcore.testing.kit.rules import examine
+from rlcore.version_bounds import Bound, bounds_on, has_both_ends, holds
 
 METADATA = {
     "Summary": "Parts for tests.",

@@ -132,6 +132,11 @@ class Environment:
         """The same for a file."""
         return run([str(self.folder / "bin/python"), "-I", str(file), *arguments], cwd=cwd)
 
+    def install(self, *wheels: Path) -> None:
+        """Installs these and nothing that they require."""
+        pip = [sys.executable, "-m", "pip", "--python", str(self.folder / "bin/python"), "install", "--quiet"]
+        run([*pip, "--no-index", "--no-deps", "--no-compile", *map(str, wheels)])
+
     def rlcore(self, *arguments: str, cwd: Path | None = None) -> str:
         """What the ``rlcore`` command of this environment prints."""
         return run([str(self.folder / "bin/rlcore"), *arguments], cwd=cwd or self.folder)
@@ -155,9 +160,8 @@ def alone(wheels: Mapping[str, Wheel], tmp_path_factory: pytest.TempPathFactory)
             folder = tmp_path_factory.mktemp("-".join(names)) / "venv"
             venv.create(folder, with_pip=False, symlinks=True)
             link(others, next(folder.glob("lib/python*/site-packages")))
-            pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "--quiet"]
-            run([*pip, "--no-index", "--no-deps", "--no-compile", *(str(wheels[name].path) for name in ours)])
             made[names] = Environment(folder)
+            made[names].install(*(wheels[name].path for name in ours))
         return made[names]
 
     return make

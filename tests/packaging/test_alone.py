@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,25 @@ def test_two_packages_are_enough_for_ppo_on_cartpole(alone: Alone, tmp_path: Pat
     assert (result["iteration"], result["status"]) == (2, "stopped")
     evaluated = json.loads(environment.rlcore("evaluate", "run", "--episodes", "2", cwd=tmp_path))
     assert evaluated["episodes"] == 2
+
+
+def test_a_policy_is_exported_and_acts_where_only_a_runtime_is(alone: Alone, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    environment = alone("rlcore-sync", "rlcore-torch", "rlcore-export")
+    options = ["--env", "CartPole-v1", "--stop", "iteration=1", "--out", "run"]
+    environment.rlcore("train", "ppo", *options, cwd=tmp_path)
+    assert environment.rlcore("export", "run", "--format", "onnx", cwd=tmp_path) == "policy.onnx\n"
+    code = """
+import sys
+sys.modules["rlcore"] = sys.modules["torch"] = None
+import numpy, onnxruntime
+session = onnxruntime.InferenceSession(sys.argv[1])
+print(session.run(["actions"], {"obs": numpy.zeros((2, 4), numpy.float32)})[0].tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "policy.onnx")], capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout.strip() in ("[0, 0]", "[1, 1]"), done.stderr
 
 
 def test_three_packages_are_enough_for_apex_on_cartpole(alone: Alone, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""pg, a3c, ppo, impala and appo in torch and in TensorFlow compute the same, whatever the model and the spaces."""
+"""pg, a3c, ppo, impala, appo, bc and marwil in torch and in TensorFlow compute the same, whatever model and spaces."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ GRAPHS: dict[str, dict[str, Any]] = {
     "ppo": {"entropy_coeff": 0.02, "kl_coeff": 0.3, "value_clip": 0.5},
     "impala": {"entropy_coeff": 0.02, "kl_coeff": 0.3, "vtrace_lambda": 0.9, "update_rule": "rmsprop"},
     "appo": {"entropy_coeff": 0.02, "rho_clip": 0.9, "trace_clip": 0.8},
+    "bc": {"entropy_coeff": 0.02},
+    "marwil": {"entropy_coeff": 0.02},
 }
 #: A model, and the observations that it is for.
 MODELS: dict[str, tuple[Any, dict[str, Any]]] = {

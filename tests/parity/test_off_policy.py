@@ -1,4 +1,4 @@
-"""dqn, ddpg, td3 and sac in torch and in TensorFlow compute the same, whatever the model and the spaces."""
+"""dqn, ddpg, td3, sac and cql in torch and in TensorFlow compute the same, whatever the model and the spaces."""
 
 from __future__ import annotations
 
@@ -76,6 +76,10 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
     "sac_discrete": ("sac", VECTOR, DISCRETE, {"model": SMALL, "temperature_learning_rate": 1e-2}),
     "sac_masked": ("sac", MASKED, Discrete(4), {"model": SMALL}),
     "sac_discrete_nature": ("sac", IMAGE, DISCRETE, {"model": {"hidden": [8]}}),
+    "cql": ("cql", VECTOR, BOX, {"model": SMALL, "samples": 3}),
+    "cql_nature": ("cql", IMAGE, BOX, {"model": {"hidden": [8]}, "samples": 2, "temperature": 0.3}),
+    "cql_discrete": ("cql", VECTOR, DISCRETE, {"model": SMALL, "conservative_weight": 0.5}),
+    "cql_masked": ("cql", MASKED, Discrete(4), {"model": SMALL}),
 }
 
 

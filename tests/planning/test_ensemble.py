@@ -14,7 +14,7 @@ from rlcore.acting import ModelConfig
 from rlcore.errors import ConfigError, SpaceError, UserError
 from rlcore.planning.actor import PlanningActor, PlanningConfig
 from rlcore.planning.architecture import ActionInputs, EnsembleArchitecture, bounded
-from rlcore.planning.ensemble import EnsembleModel
+from rlcore.planning.ensemble import MeanEnsemble, SampledEnsemble
 from rlcore.policy_graph import Progress, Weights
 
 LINE = Box(-np.inf, np.inf, (1,), np.float32)
@@ -24,12 +24,6 @@ PLACE = Box(-5.0, 5.0, (3,), np.float32)
 
 def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
-
-
-def model_of(
-    weights: Weights, architecture: EnsembleArchitecture, space: Box, inputs: ActionInputs, *, sampled: bool = False
-) -> EnsembleModel:
-    return EnsembleModel(space, inputs, architecture, weights, sampled=sampled)
 
 
 def by_hand() -> tuple[Weights, EnsembleArchitecture, ActionInputs]:
@@ -51,7 +45,7 @@ def by_hand() -> tuple[Weights, EnsembleArchitecture, ActionInputs]:
 
 def test_a_step_by_hand() -> None:
     weights, architecture, inputs = by_hand()
-    model = model_of(weights, architecture, LINE, inputs)
+    model = MeanEnsemble(LINE, inputs, architecture, weights)
     states = model.from_obs(np.array([[4.0], [4.0]], np.float32))
     after, rewards = model.step(states, np.array([[1.0], [1.0]], np.float32), rng())
     # Scaled: place 1, force 0.5. Changes 1.5 and 4.5, plus 0.5; rewards 3 * -1 + 1.
@@ -64,7 +58,7 @@ def test_an_end_is_predicted_and_stays() -> None:
     weights, architecture, inputs = by_hand()
     for i in range(2):
         weights[f"member_{i}.out.weight"][0, -1] = 2.0
-    model = model_of(weights, architecture, LINE, inputs)
+    model = MeanEnsemble(LINE, inputs, architecture, weights)
     after, _ = model.step(model.from_obs(np.array([[4.0], [2.0]], np.float32)), np.zeros((2, 1), np.float32), rng())
     assert model.terminal(after).tolist() == [True, False]
     again, _ = model.step({**after, "obs": np.full((2, 1), 2.0, np.float32)}, np.zeros((2, 1), np.float32), rng())
@@ -73,7 +67,7 @@ def test_an_end_is_predicted_and_stays() -> None:
 
 def test_observations_stay_within_their_bounds() -> None:
     weights, architecture, inputs = by_hand()
-    model = model_of(weights, architecture, Box(-np.inf, 5.0, (1,), np.float32), inputs)
+    model = MeanEnsemble(Box(-np.inf, 5.0, (1,), np.float32), inputs, architecture, weights)
     after, _ = model.step(model.from_obs(np.array([[4.0], [-60.0]], np.float32)), np.zeros((2, 1), np.float32), rng())
     assert after["obs"].ravel().tolist() == [5.0, -60.0 + 0.5 - 93.0]
 
@@ -84,7 +78,7 @@ def test_what_is_drawn_has_the_deviation_that_is_predicted() -> None:
     weights["log_variance.low"][:], weights["log_variance.high"][:] = -30.0, 30.0
     for i in range(2):
         weights[f"member_{i}.out.bias"][2:4] = -2.0, -1.0
-    model = model_of(weights, architecture, LINE, inputs, sampled=True)
+    model = SampledEnsemble(LINE, inputs, architecture, weights)
     n = 20_000
     after, rewards = model.step(model.from_obs(np.full((n, 1), 2.0, np.float32)), np.zeros((n, 1), np.float32), rng(1))
     assert after["obs"].mean() == pytest.approx(2.5, abs=0.01)
@@ -118,7 +112,7 @@ def test_stacked_members_predict_what_each_predicts_alone(n: int) -> None:
                for name, own in architecture.init(generator).items()}
     for name in ("scale.input_variance", "scale.target_variance"):
         weights[name] = np.square(weights[name]) + 0.5
-    model = model_of(weights, architecture, Box(-np.inf, np.inf, (3,), np.float32), inputs)
+    model = MeanEnsemble(Box(-np.inf, np.inf, (3,), np.float32), inputs, architecture, weights)
     obs, actions = generator.standard_normal((n, 3)).astype(np.float32), generator.integers(2, size=n)
     for members in (np.arange(n) * 3 // n, generator.integers(3, size=n)):
         states = {"obs": obs, "member": members, "ended": np.zeros(n, np.bool_)}
@@ -131,7 +125,7 @@ def test_stacked_members_predict_what_each_predicts_alone(n: int) -> None:
 
 def test_states_are_shared_among_the_members() -> None:
     weights, architecture, inputs = by_hand()
-    model = model_of(weights, architecture, LINE, inputs)
+    model = MeanEnsemble(LINE, inputs, architecture, weights)
     assert model.from_obs(np.zeros((5, 1), np.float32))["member"].tolist() == [0, 0, 0, 1, 1]
     assert model.from_obs(np.zeros((0, 1), np.float32))["member"].tolist() == []
     assert model.legal(model.from_obs(np.zeros((2, 1), np.float32))) is None

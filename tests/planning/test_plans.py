@@ -7,12 +7,13 @@ import pytest
 from pydantic import ValidationError
 
 from rlcore.acting import BoxScale
-from rlcore.planning.config import PlannerConfig
+from rlcore.planning.config import CrossEntropyConfig
 from rlcore.planning.plans import Belief, BoxPlans, DiscretePlans, correlated
 
 
 def box(**settings: object) -> BoxPlans:
-    config = PlannerConfig.model_validate({"horizon": 2, "population": 4, "elites": 2, "momentum": 0.5, **settings})
+    small = {"horizon": 2, "population": 4, "elites": 2, "momentum": 0.5}
+    config = CrossEntropyConfig.model_validate({**small, **settings})
     return BoxPlans(config, BoxScale(np.array([0.0]), np.array([4.0])))
 
 
@@ -59,7 +60,7 @@ def test_correlated_noise_keeps_its_deviation() -> None:
 
 def discrete() -> DiscretePlans:
     settings = {"horizon": 1, "population": 4, "elites": 2, "momentum": 0.2, "smallest_probability": 0.1}
-    return DiscretePlans(PlannerConfig.model_validate(settings), 3)
+    return DiscretePlans(CrossEntropyConfig.model_validate(settings), 3)
 
 
 def test_discrete_candidates_are_drawn_by_probability_and_the_first_is_the_likeliest() -> None:
@@ -88,4 +89,4 @@ def test_discrete_elites_say_how_likely_each_action_is() -> None:
 )
 def test_settings_that_make_no_sense_are_refused_by_name(settings: dict[str, object], said: str) -> None:
     with pytest.raises(ValidationError, match=said):
-        PlannerConfig.model_validate(settings)
+        CrossEntropyConfig.model_validate(settings)

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, MultiDiscrete, Tuple
 from support.spaces import OBSERVATIONS, samples
 
 from rlcore.acting import FlatObs, remarks_on
-from rlcore.columns import take
+from rlcore.columns import concatenate, take
 from rlcore.errors import ConfigError, SpaceError
 from rlcore.sampling.filters import MeanStd, NoFilter, leaf_filters
 
@@ -25,6 +25,16 @@ def test_every_space_becomes_finite_float32(name: str) -> None:
     flat = flatten(samples(OBSERVATIONS[name], 5))
     assert flat.shape == (5, flatten.size) and flat.dtype == np.float32 and np.isfinite(flat).all()
     assert flatten(take(samples(OBSERVATIONS[name], 1), slice(0))).shape == (0, flatten.size)
+
+
+def test_rows_are_concatenated_leaf_by_leaf() -> None:
+    plain = concatenate([np.array([[1], [2]]), np.array([[3]])])
+    assert np.array_equal(plain, [[1], [2], [3]])  # type: ignore[arg-type]
+    nested = concatenate([{"a": np.array([1]), "b": np.array([2.0])}, {"a": np.array([3]), "b": np.array([4.0])}])
+    assert isinstance(nested, dict) and {leaf: own.tolist() for leaf, own in nested.items()} == {
+        "a": [1, 3],
+        "b": [2.0, 4.0],
+    }
 
 
 def test_multi_discrete_is_one_hot_by_component() -> None:

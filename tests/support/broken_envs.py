@@ -241,6 +241,19 @@ class StepsBeforeChecking(Count):
         self._t[0] -= 1
 
 
+class OnlySaysItRests(Count):
+    def rest(self, slots: Any) -> Any:
+        return slots
+
+
+class RestDisturbs(Count):
+    """Loses a step of its first slot where another is to rest."""
+
+    def rest(self, slots: Any) -> Any:
+        self._t[0] -= 1
+        return slots[:0]
+
+
 class TakesTwice(Count):
     def send(self, actions: Any) -> None:
         if self._ready is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,29 @@ class KnownCartPole(CartPoleEnv):
         time.sleep(self._step_s)
         obs, reward, terminated, _, info = super().step(action)
         return obs, reward, terminated, self._steps >= 500, info
+
+
+class Deadly(CartPoleEnv):
+    """CartPole in episodes of forty steps at most. Whoever finds a file ``victim`` in ``folder`` takes it away and ends
+    the process whose number is in it, or its own where none is."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._victim = Path(folder) / "victim"
+        self._steps = 0
+
+    def reset(self, **given: Any) -> Any:
+        self._steps = 0
+        return super().reset(**given)
+
+    def step(self, action: Any) -> Any:
+        taken = self._victim.with_name(f"victim-of-{os.getpid()}")
+        with suppress(FileNotFoundError):
+            self._victim.rename(taken)
+            os.kill(int(taken.read_text() or os.getpid()), signal.SIGKILL)
+        self._steps += 1
+        obs, reward, terminated, _, info = super().step(action)
+        return obs, reward, terminated, self._steps >= 40, info
 
 
 def look_into(folder: Path) -> None:

@@ -52,13 +52,13 @@ def pair(
     env = partial(Drawn, observation_space, action_space)
     batch = PolicyEvaluator(env=env, graph=first, num_envs=3, collect=Fragment(steps), rng=4).sample()
     assert isinstance(batch, SampleBatch)
-    moved = _moved(start)
+    weights = moved(start)
     for graph in (first, second):
-        graph.set_weights(moved)
+        graph.set_weights(weights)
     return Pair((first, second), batch)
 
 
-def _moved(weights: Weights) -> Weights:
+def moved(weights: Weights) -> Weights:
     """By steps at which the layers' outputs keep their size: sums of large numbers would show rounding only."""
     rng = np.random.default_rng(5)
     inputs = {name: max(math.prod(w.shape[:-1]), 4) for name, w in weights.items()}

@@ -11,12 +11,12 @@ from rlcore.model import Solved
 from rlcore.tree_search import SearchConfig
 from rlcore.tree_search.matches import MatchScore, compare, play_games, random_openings
 from rlcore.tree_search.mistakes import mistake_rate
-from rlcore.tree_search.planner import Planner
 from rlcore.tree_search.players import NetworkPlayer, Player, RandomPlayer, SearchPlayer, playout_player
+from rlcore.tree_search.tree_planner import TreePlanner
 
 
 def perfect(stones: int) -> SearchPlayer:
-    return SearchPlayer(Planner(Nim(stones), PerfectNim(), SearchConfig(simulations=8)))
+    return SearchPlayer(TreePlanner(Nim(stones), PerfectNim(), SearchConfig(simulations=8)))
 
 
 def test_a_draw_is_half_a_win() -> None:

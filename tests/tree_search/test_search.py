@@ -10,7 +10,7 @@ from rlcore.columns import Columns
 from rlcore.errors import SpaceError
 from rlcore.model import BatchedModel
 from rlcore.tree_search import Leaves, Playouts, Search, SearchConfig, Trees
-from rlcore.tree_search.planner import best_moves, found_in
+from rlcore.tree_search.tree_planner import best_moves, found_in
 
 
 def searched(

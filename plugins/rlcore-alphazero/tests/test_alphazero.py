@@ -201,3 +201,20 @@ def test_a_policy_graph_that_does_not_plan_is_refused_by_name() -> None:
     runtime = InlineRuntime()
     with pytest.raises(OptimizerError, match="needs a policy graph that searches"):
         AlphaZero(local, EvaluatorSet(runtime, local), runtime, AlphaZeroConfig(), ("default",))
+
+
+def test_three_players_learn_what_each_of_them_gets() -> None:
+    pytest.importorskip("pyspiel")
+    make = functools.partial(evaluator, env="openspiel:pig(players=3,winscore=4,horizon=20)")
+    runtime = InlineRuntime()
+    own = EvaluatorSet(runtime, make(0), [functools.partial(make, 0)])
+    config = AlphaZeroConfig(**{**SETTINGS, "learning_starts": 20, "seed": 3})
+    optimizer = AlphaZero(own.local, own, runtime, config, ("default",))
+    results = [optimizer.step() for _ in range(3)]
+    assert results[-1].updates > 0 and optimizer.matches[-1].games.seats.shape[1] == 3
+    targets = optimizer.get_state()["replay"]["columns"]["value_targets"]
+    assert targets.shape[1] == 3 and np.isfinite(targets).all()
+    # Whoever wins gets 1, the others half of that less than nothing.
+    decided = targets[(targets == 1.0).any(axis=1)]
+    assert len(decided) and {-0.5, 1.0} <= set(decided.ravel().tolist())
+    assert optimizer.get_weights()["default"]["value.out.weight"].shape == (16, 3)

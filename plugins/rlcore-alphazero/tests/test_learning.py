@@ -16,7 +16,6 @@ from rlcore.tree_search.players import Player, network_search_player
 from rlcore.tree_search.settings import SearchConfig
 from rlcore_alphazero.ladder import LadderConfig, climb, versions_of
 
-pytest.importorskip("rlcore_torch")
 games = pytest.importorskip("rlcore_batched.games.tictactoe")
 
 #: Less than the recipe has for it: a network that a minute and a half of one core is enough for.
@@ -50,9 +49,11 @@ def losses(player: Player, side: int) -> tuple[int, int]:
 
 @pytest.mark.learning
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_tic_tac_toe_is_learnt_without_a_mistake(tmp_path: Path, seed: int) -> None:
-    config = {"algorithm": "alphazero", "env": "batched:tictactoe", "seed": seed, "stop": {"env_steps": 40_960}}
+@pytest.mark.parametrize(("framework", "seed"), [("torch", 1), ("torch", 2), ("tf", 1)])
+def test_tic_tac_toe_is_learnt_without_a_mistake(tmp_path: Path, framework: str, seed: int) -> None:
+    pytest.importorskip(f"rlcore_{framework}")
+    config = {"algorithm": "alphazero", "framework": framework, "env": "batched:tictactoe", "seed": seed}
+    config["stop"] = {"env_steps": 40_960}
     with rlcore.Trainer(config, out=tmp_path / "run") as trainer:
         trainer.train()
     figures = evaluate_saved(tmp_path / "run", 2).to_tree()

@@ -9,7 +9,7 @@ import pytest
 
 from rlcore.model import BatchedModel
 from rlcore.tree_search import Playouts, Search, SearchConfig, Trees
-from rlcore.tree_search.planner import best_moves, found_in
+from rlcore.tree_search.tree_planner import best_moves, found_in
 from rlcore_batched.games.bit_boards import BitBoardGame
 from rlcore_batched.games.connect_four import ConnectFour
 from rlcore_batched.games.connect_four_playouts import has_line, play_out

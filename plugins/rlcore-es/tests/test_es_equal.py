@@ -70,6 +70,19 @@ def test_whatever_fails(seed: int, fan_out: int, expected: dict[str, Any]) -> No
     assert outcome(7, {"name": "sim", "seed": seed, "rates": rates}, fan_out=fan_out) == expected
 
 
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_overtakes_something_else(seed: int, expected: dict[str, Any]) -> None:
+    """Calls of branches do not wait for what the driver has sent before."""
+    rates = {"crash": 0.02, "limit": 3}
+    slow = {"latency": {"seconds": 0.2, "spread": 2.0}, "call": {"seconds": 0.1, "spread": 1.0}}
+    assert outcome(7, {"name": "sim", "seed": seed, "rates": rates, **slow}, fan_out=2) == expected
+
+
+def test_losses_that_are_far_between_do_not_end_a_run() -> None:
+    steps = 10
+    assert outcome(3, {"name": "sim", "rates": {"crash": 0.08}}, steps, fan_out=2) == outcome(steps=steps)
+
+
 @pytest.mark.xdist_group("ray")
 @pytest.mark.parametrize("fan_out", [64, 2])
 def test_on_ray(fan_out: int, expected: dict[str, Any]) -> None:

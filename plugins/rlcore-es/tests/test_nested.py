@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from rlcore.batch import MultiAgentBatch
 from rlcore.errors import ConfigError, UnknownPluginError
+from rlcore.policy_evaluator import PolicyEvaluator
+from rlcore.sampling.collect import Fragment
+from rlcore.testing.environments import TwoAgentEnv
+from rlcore.testing.linear import LinearPG
 from rlcore.trainer import Trainer
-from rlcore_es.nested import parents_shares
+from rlcore_es.shares import parents_shares
 
 pytest.importorskip("rlcore_sync")
 
@@ -56,6 +63,42 @@ def test_the_same_whoever_has_the_members_learn() -> None:
         found = trained(count, runtime, filter="mean_std")
         for key in ("weights", "seen", "env_steps", "episode_return_mean", "return_max"):
             assert found[key] == expected[key]
+
+
+def test_it_goes_on_exactly_from_a_checkpoint(tmp_path: Path) -> None:
+    """Schedules, filters, numbers of generations: all that the rest of a run depends on, whoever does it."""
+    settings = {**BASE, "filter": "mean_std", "evaluators": {"envs": 2, "fragment": 16}, "runtime": "inline"}
+    config = {**settings, "optimizer": {**NESTED, "noise_std": [[0, 0.3], [400, 0.0]]}}
+    with Trainer(config) as trainer:
+        trainer.step(), trainer.step()
+        trainer.save(tmp_path / "half")
+        rows = [trainer.step(), trainer.step()]
+        expected = trainer.weights_sha256()
+    with Trainer.restore(tmp_path / "half", trust=True) as trainer:
+        again = [trainer.step(), trainer.step()]
+        assert trainer.weights_sha256() == expected
+    for key in ("env_steps", "episodes", "episode_return_mean", "return_mean", "return_max", "updates"):
+        assert [row[key] for row in again] == [row[key] for row in rows]
+
+
+def test_policies_that_it_does_not_train_stay_as_they_are() -> None:
+    evaluator = PolicyEvaluator(
+        env=functools.partial(TwoAgentEnv, agent_ids=("a", "b")),
+        policies={"a": LinearPG, "b": LinearPG},
+        num_envs=2,
+        collect=Fragment(8),
+        rng=1,
+    )
+    before = evaluator.get_weights()
+    other = {name: weights + 1.0 for name, weights in before["b"].items()}
+    evaluator.set_weights({"b": other}, 1)
+    spec = evaluator.graph_spec("a")
+    fork = evaluator.fork({"a": spec}, np.random.SeedSequence(5))
+    found = fork.get_weights()
+    for name, weights in other.items():
+        assert (found["b"][name] == weights).all() and (found["a"][name] == before["a"][name]).all()
+    sample = fork.sample()
+    assert isinstance(sample, MultiAgentBatch) and set(sample) == {"a", "b"}
 
 
 def test_one_member_without_noise_is_the_inner_optimizer() -> None:

@@ -119,3 +119,25 @@ def test_parts_merge_to_the_whole() -> None:
     assert whole.returns["default"].shape == (2, 5)
     assert whole.env_steps == one.env_steps + two.env_steps
     assert not Outcome.merged([]).tasks
+
+
+def cartpole(**settings: object) -> tuple[Outcome, Population]:
+    """Twelve members in four slots, whose episodes are of different lengths."""
+    weights = {"policy.out.bias": (2,), "policy.out.weight": (4, 2)}
+    whole = population(layouts={"default": Layout(tuple(weights.items()))}, pairs=5, task_pairs=5, common_starts=False)
+    graph = load("policy_graph", "numpy.pg")
+    one = PolicyEvaluator(env="CartPole-v1", env_settings=settings, graph=graph, num_envs=4, rng=1)
+    one.perform(KeepTable(whole.table_name), noise_table(1_000, 7))
+    found: Outcome = one.perform(whole.order(0, 0), Update({}, 1, {}, {}), {"default": one.get_weights()["default"]})
+    one.close()
+    return found, whole
+
+
+def test_slots_without_a_member_rest_where_they_can() -> None:
+    """Copies are not stepped any more; the vector environment steps on and gives the same returns."""
+    (copies, _), (vector, _) = cartpole(), cartpole(vectorization="native")
+    assert np.array_equal(copies.returns["default"], vector.returns["default"])
+    assert len(np.unique(copies.returns["default"])) > 3
+    lengths = sum(episode.length for episode in copies.metrics.episodes)
+    # Each step pays 1.
+    assert copies.env_steps == copies.returns["default"].sum() + lengths < vector.env_steps

@@ -56,3 +56,10 @@ class TestOpenSpielAtOnce(EnvTests):
     env = "openspiel:goofspiel"
     settings = {"num_cards": 4, "imp_info": True}
     polls = 60
+
+
+@needs_openspiel
+class TestOpenSpielToPlanWithChance(EnvTests):
+    env = "openspiel:pig"
+    settings = {"players": 3, "winscore": 8, "horizon": 30}
+    polls = 60

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,9 @@ from click.testing import CliRunner, Result
 from rlcore import cli
 
 PROGRAM = "import sys; from rlcore.cli import main; main(sys.argv[1:])"
+
+#: Seconds that a process may take for what it is waited for here; only a failing test waits as long.
+PATIENCE = 240.0
 
 
 class Tune:
@@ -63,12 +67,36 @@ class Tune:
             start_new_session=True,
         )
 
+    def events(self, folder: str) -> Events:
+        """What is written down of a search so far."""
+        return events(self.cwd / folder)
 
-def events(folder: Path) -> list[dict[str, Any]]:
+    def wait_for(self, what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
+        """Until ``what()`` is true, while the process runs."""
+        deadline = time.monotonic() + PATIENCE
+        while not what():
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the search makes no progress"
+            time.sleep(0.05)
+
+    def finish(self, process: subprocess.Popen[str]) -> tuple[str, str]:
+        """What a process that ends has printed, to stdout and stderr."""
+        return process.communicate(timeout=PATIENCE)
+
+
+class Events(list[dict[str, Any]]):
     """What is written down of a search."""
+
+    def of(self, trial: int, event: str = "report") -> list[dict[str, Any]]:
+        """Of one trial, those of one kind."""
+        return [each for each in self if each["trial"] == trial and each["event"] == event]
+
+
+def events(folder: Path) -> Events:
+    """The events of the search in ``folder``; none, where it has not begun."""
     path = folder / "trials.jsonl"
     lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines]
+    return Events(json.loads(line) for line in lines)
 
 
 @pytest.fixture
@@ -78,5 +106,5 @@ def tune(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tune:
 
 
 @pytest.fixture
-def written() -> Callable[[Path], list[dict[str, Any]]]:
+def written() -> Callable[[Path], Events]:
     return events

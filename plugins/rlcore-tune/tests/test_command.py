@@ -1,12 +1,9 @@
-"""``rlcore tune`` from its YAML to the table, the pictures and run folders; killed, lost and interrupted searches."""
+"""``rlcore tune`` from its YAML to the table, the pictures and run folders, and what it refuses."""
 
 from __future__ import annotations
 
 import json
-import signal
-import subprocess
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,27 +18,22 @@ pytest.importorskip("ray.tune")
 pytest.importorskip("rlcore_sync")
 pytest.importorskip("rlcore_gym")
 
-# A Ray of its own for each, which is enough for two cores.
-pytestmark = pytest.mark.xdist_group("ray")
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.usefixtures("two_cpus")]
 
 Tune = Any
-Written = Callable[[Path], list[dict[str, Any]]]
-#: Seconds that a process may take for what it is waited for here; only a failing test waits as long.
-PATIENCE = 240.0
+Written = Callable[[Path], Any]
 
 PBT = {"name": "pbt", "every_env_steps": 100, "resample_probability": 0.0, "factors": [0.5, 2.0]}
 
 
-def wait_for(what: Callable[[], bool], process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + PATIENCE
-    while not what():
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the search makes no progress"
-        time.sleep(0.05)
+@pytest.fixture(scope="module")
+def two_cpus() -> Iterator[None]:
+    """A Ray with two CPUs for all searches of this file, as each would start for itself (which takes seconds)."""
+    from rlcore_tune.config import SearchResources
+    from rlcore_tune.session import connected
 
-
-def of(trial: int, found: list[dict[str, Any]], event: str = "report") -> list[dict[str, Any]]:
-    return [each for each in found if each["trial"] == trial and each["event"] == event]
+    with connected(SearchResources(cpus=2)):
+        yield
 
 
 def test_from_yaml_to_a_table_pictures_and_run_folders(tune: Tune, tmp_path: Path, written: Written) -> None:
@@ -65,7 +57,7 @@ def test_from_yaml_to_a_table_pictures_and_run_folders(tune: Tune, tmp_path: Pat
         "trials.png",
     ]
     found = written(tmp_path / "found")
-    assert [each["env_steps"] for each in of(0, found)] == [100, 200, 300]
+    assert [each["env_steps"] for each in found.of(0)] == [100, 200, 300]
     # What a trial is can be had with the commands for runs.
     run = tmp_path / "found/trials/000"
     outcome = RunFolder.open(run).result()
@@ -83,7 +75,7 @@ def test_trials_take_over_weights_and_optimizer_states(tune: Tune, tmp_path: Pat
     found = written(tmp_path / "found")
     (copied,) = [each for each in found if each.get("copied_from") is not None]
     worse, better = copied["trial"], copied["copied_from"]
-    first = {trial: of(trial, found)[0] for trial in (worse, better)}
+    first = {trial: found.of(trial)[0] for trial in (worse, better)}
     assert first[worse]["value"] < first[better]["value"]
     rate = first[better]["settings"]["policy.learning_rate"]
     assert copied["settings"]["policy.learning_rate"] in (pytest.approx(rate / 2), pytest.approx(min(rate * 2, 1.0)))
@@ -115,82 +107,6 @@ def test_three_levels_a_search_its_trainers_and_their_evaluators(tune: Tune, tmp
         assert (saved["count"], saved["cpus"]) == (2, 0.5)
 
 
-def test_killed_and_resumed_runs_no_finished_trial_again(tune: Tune, tmp_path: Path, written: Written) -> None:
-    # One trial at a time, so that the first is over when the second is in its middle.
-    config = {"framework": "numpy", "evaluators": {"envs": 2, "fragment": 50}, "stop": {"env_steps": 1500}}
-    search = tune.write(config=config, resources={"cpus": 1})
-    process = tune.start(search, "--out", "found")
-    wait_for(lambda: len(of(1, written(tmp_path / "found"))) >= 2, process)
-    process.kill()
-    process.communicate()
-    before = written(tmp_path / "found")
-    assert [each["status"] for each in of(0, before, "over")] == ["finished"] and not of(1, before, "over")
-    rows = (tmp_path / "found/trials/000/progress.jsonl").read_bytes()
-    kept = load_manifest(RunFolder.open(tmp_path / "found/trials/001").checkpoints().latest())["env_steps"]
-
-    done = tune("found")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["statuses"] == {"finished": 2}
-    assert "trial 0: finished after 1500 environment steps" in done.stderr
-    after = written(tmp_path / "found")[len(before) :]
-    assert not of(0, after) and (tmp_path / "found/trials/000/progress.jsonl").read_bytes() == rows
-    # The other goes on from its last checkpoint, not from the beginning.
-    assert of(1, after)[0]["env_steps"] > kept >= 100
-    iterations = [row["iteration"] for row in RunFolder.open(tmp_path / "found/trials/001").rows()]
-    assert iterations == list(range(1, 16))
-
-
-MORTAL = """
-import os, pathlib, signal
-from gymnasium.envs.classic_control import CartPoleEnv
-
-class Mortal(CartPoleEnv):
-    def __init__(self, render_mode=None, grave=""):
-        super().__init__()
-        self.grave, self.steps = pathlib.Path(grave), 0
-
-    def step(self, action):
-        self.steps += 1
-        if self.steps > 130 and not self.grave.exists():
-            self.grave.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(action)
-"""
-
-
-def test_a_trial_whose_process_dies_is_replaced(tune: Tune, tmp_path: Path, written: Written) -> None:
-    (tmp_path / "mortal_search.py").write_text(MORTAL)
-    config = {
-        "framework": "numpy",
-        "env_settings": {"grave": str(tmp_path / "grave")},
-        "evaluators": {"envs": 1, "fragment": 50},
-        "stop": {"env_steps": 300},
-    }
-    done = tune(tune.write(env="mortal_search:Mortal", config=config, trials=1), "--out", "found")
-    assert done.exit_code == 0, done.stderr
-    assert json.loads(done.stdout)["statuses"] == {"finished": 1}
-    found = written(tmp_path / "found")
-    assert len(of(0, found, "lost")) == 1 and "trial 0 was lost and is replaced" in done.stderr
-    assert "lost 1 time" in done.stderr
-    assert [each["env_steps"] for each in of(0, found)] == [100, 200, 300]
-    # Its folder has one course, from the checkpoint at its last report on.
-    iterations = [row["iteration"] for row in RunFolder.open(tmp_path / "found/trials/000").rows()]
-    assert iterations == list(range(1, 7))
-
-
-def test_interrupted_it_says_how_to_go_on(tune: Tune, tmp_path: Path, written: Written) -> None:
-    config = {"framework": "numpy", "evaluators": {"envs": 2, "fragment": 50}, "stop": {"env_steps": 100_000}}
-    process = tune.start(tune.write(config=config, trials=1), "--out", "found")
-    wait_for(lambda: len(of(0, written(tmp_path / "found"))) >= 1, process)
-    process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=PATIENCE)
-    assert process.returncode == 130, err
-    assert err.endswith("stopped; go on with: rlcore tune found\n")
-    assert json.loads(out)["status"] == "interrupted"
-    assert not (tmp_path / "found/result.json").exists()
-    assert RunFolder.open(tmp_path / "found/trials/000").checkpoints().latest() is not None
-
-
 DOOMED = """
 from gymnasium.envs.classic_control import CartPoleEnv
 
@@ -214,12 +130,12 @@ def test_a_trial_that_fails_ends_itself_and_not_the_search(tune: Tune, tmp_path:
     done = tune(tune.write(env="doomed_search:Doomed", space=space, trials=1), "--out", "found")
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["statuses"] == {"finished": 1, "failed": 1}
-    (failed,) = of(1, written(tmp_path / "found"), "over")
+    (failed,) = written(tmp_path / "found").of(1, "over")
     assert failed["status"] == "failed" and "the end is near" in failed["reason"]
     assert "Traceback" in (tmp_path / "found/trials/001-error.txt").read_text()
     assert "the end is near" in done.stderr
     # What it had learnt until then is there.
-    assert [each["env_steps"] for each in of(1, written(tmp_path / "found"))] == [100, 200]
+    assert [each["env_steps"] for each in written(tmp_path / "found").of(1)] == [100, 200]
 
 
 def error(done: Any) -> str:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from rlcore.columns import Columns
 from rlcore.env import DEFAULT_GROUP, BatchedEnv, StepBatch
+from rlcore.model import BatchedModel
 from rlcore.testing.environments.steps import check_groups, check_sent, noise, seed_bits
 
 
@@ -100,5 +101,57 @@ class Contexts(BatchedEnv):
         self._hand_over(np.zeros(self.num_slots), np.zeros(self.num_slots, np.bool_), self._observe()[:0])
         return []
 
+    def model(self) -> BatchedModel | None:
+        """The rules, of Discrete actions."""
+        return None if self._continuous else ContextsModel(self._choices, self._length)
+
     def close(self) -> None:
         self._ready = None
+
+
+class ContextsModel(BatchedModel):
+    """The rules of :class:`Contexts` with Discrete actions; which context comes next is drawn.
+
+    A state is ``[context, steps left]``, int64 ``[n, 2]``. Observations do not show how many are left: theirs are taken
+    for those that an episode begins with.
+    """
+
+    players = 1
+
+    def __init__(self, choices: int, length: int) -> None:
+        self._choices, self._length = choices, length
+
+    def initial(self, n: int, rng: np.random.Generator) -> Columns:
+        return self._with(rng.integers(self._choices, size=n), np.full(n, self._length))
+
+    def from_obs(self, obs: Columns) -> Columns:
+        assert not isinstance(obs, dict)
+        return self._with(obs.argmax(axis=1), np.full(len(obs), self._length))
+
+    def legal(self, states: Columns) -> NDArray[np.bool_]:
+        return np.ones((len(states), self._choices), np.bool_)
+
+    def chance(self, states: Columns) -> None:
+        return None
+
+    def step(
+        self, states: Columns, actions: NDArray[Any], rng: np.random.Generator
+    ) -> tuple[Columns, NDArray[np.float32]]:
+        assert not isinstance(states, dict)
+        paid = np.asarray(actions == states[:, 0], np.float32)
+        return self._with(rng.integers(self._choices, size=len(states)), states[:, 1] - 1), paid[:, None]
+
+    def to_play(self, states: Columns) -> NDArray[np.int64]:
+        return np.zeros(len(states), np.int64)
+
+    def observe(self, states: Columns) -> Columns:
+        assert not isinstance(states, dict)
+        return np.eye(self._choices, dtype=np.float32)[states[:, 0]]
+
+    def terminal(self, states: Columns) -> NDArray[np.bool_]:
+        assert not isinstance(states, dict)
+        return np.asarray(states[:, 1] <= 0)
+
+    @staticmethod
+    def _with(context: NDArray[Any], left: NDArray[Any]) -> NDArray[np.int64]:
+        return np.stack([context, left], axis=1).astype(np.int64)

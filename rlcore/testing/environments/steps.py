@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, take
+from rlcore.columns import Array, Columns, concatenate, take
 from rlcore.env import StepBatch
 
 _COLUMNS = tuple(column.name for column in fields(StepBatch))
@@ -57,14 +57,8 @@ def still_waiting(step: StepBatch, lockstep: bool) -> StepBatch:
 
 def concat_steps(steps: Sequence[StepBatch]) -> StepBatch:
     """The rows of all ``steps`` in order."""
-    columns: dict[str, Any] = {name: _concat([getattr(step, name) for step in steps]) for name in _COLUMNS}
+    columns: dict[str, Any] = {name: concatenate([getattr(step, name) for step in steps]) for name in _COLUMNS}
     return StepBatch(**columns)
-
-
-def _concat(values: Sequence[Any]) -> Columns:
-    if isinstance(values[0], dict):
-        return {leaf: np.concatenate([value[leaf] for value in values]) for leaf in values[0]}
-    return np.concatenate(values)
 
 
 def check_groups(name: str, known: Iterable[str], sent: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -47,6 +47,22 @@ class AlphaZero(PolicyOptimizer):
 
     Config = AlphaZeroConfig
     config: AlphaZeroConfig
+    conformance: ClassVar[Mapping[str, Any]] = {
+        "config": {
+            "learning_starts": 32,
+            "minibatch_size": 32,
+            # Whoever has learnt anything takes over: the task is soon played as well as it can be.
+            "gate": {"every": 1, "openings": 2, "win_rate": 0.0},
+        },
+        "graph": "torch.alphazero",
+        "graph_config": {
+            "gamma": 0.0,
+            "learning_rate": 1e-2,
+            "search": {"simulations": 2, "solver": False},
+            "model": {"hidden": [16], "shared_value": True},
+        },
+        "uses_every_row": False,
+    }
 
     def __init__(
         self,
@@ -64,7 +80,8 @@ class AlphaZero(PolicyOptimizer):
         if spec.model is None or not spec.graph.searches:
             raise OptimizerError(
                 f"optimizer AlphaZero cannot train policy '{self._policy_id}': it needs a policy graph that searches, "
-                "such as torch.alphazero, and an environment whose rules are known, such as batched:connect_four"
+                "such as torch.alphazero, and an environment whose rules are known, such as batched:connect_four; one "
+                "with a model(), as games have in which players take turns and see all there is"
             )
         seeds = np.random.SeedSequence(config.seed).spawn(2)
         self._match_seed = seeds[1]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from rlcore.batch import ACTIONS, LENGTH, OBS, START, VALUE_TARGETS, MultiAgentBatch, SampleBatch
 from rlcore.columns import from_table, take, to_table
 from rlcore.model import Symmetry
-from rlcore.tree_search.planner import SEARCH_POLICY
+from rlcore.tree_search.tree_planner import SEARCH_POLICY
 
 #: The columns that are kept beside the observations.
 _KEPT = (ACTIONS, SEARCH_POLICY, VALUE_TARGETS)

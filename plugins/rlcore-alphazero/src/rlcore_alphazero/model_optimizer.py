@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from rlcore.batch import SampleBatch
 from rlcore.learner_actor import LearnerActor, LearnerReport
-from rlcore.minibatches import Learnt
-from rlcore.policy_optimizer import MeanStats
+from rlcore.learnt import Learnt
 
 
 class ModelOptimizer(LearnerActor):
@@ -16,8 +15,7 @@ class ModelOptimizer(LearnerActor):
         sampled. ``NonFiniteError`` after too many skipped updates in a row."""
         self.begin(env_steps)
         (policy_id,) = self.learner.graphs
-        stats, skipped = MeanStats(), self.learner.skipped_updates
+        learnt = Learnt()
         for output in self.learner.learn_minibatches(policy_id, batch, updates):
-            stats.add(policy_id, output.stats, output.rows or 0)
-        skipped = self.learner.skipped_updates - skipped
-        return LearnerReport(Learnt(len(batch), updates - skipped, skipped, stats), *self.end())
+            learnt.note(policy_id, output.stats, output.rows or 0, output.skipped)
+        return LearnerReport(learnt, *self.end())

@@ -5,8 +5,7 @@ from __future__ import annotations
 from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.errors import OptimizerError
 from rlcore.learner_actor import LearnerActor, LearnerReport
-from rlcore.minibatches import Learnt
-from rlcore.policy_optimizer import MeanStats
+from rlcore.learnt import Learnt
 from rlcore_apex.replay_actor import Drawn, NewPriorities, new_priorities
 
 
@@ -24,8 +23,7 @@ class ApexLearner(LearnerActor):
         output = self.learner.learn(pinned)[policy_id]
         if output.td_error is None and not output.skipped:
             raise OptimizerError(f"policy '{policy_id}' gives no TD error, which the priorities of replay go by")
-        stats, rows = MeanStats(), output.rows or 0
-        stats.add(policy_id, output.stats, rows)
-        learnt = Learnt(rows, int(not output.skipped), int(output.skipped), stats)
+        learnt = Learnt()
+        learnt.note(policy_id, output.stats, output.rows or 0, output.skipped)
         priorities = new_priorities(drawn, minibatch, None if output.skipped else output.td_error)
         return LearnerReport(learnt, *self.end()), priorities

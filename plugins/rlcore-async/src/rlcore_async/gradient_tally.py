@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Self
 
 from rlcore.learner_tally import StepTally
-from rlcore.minibatches import Learnt
-from rlcore.policy_optimizer import MeanStats
+from rlcore.learnt import Learnt
 from rlcore.sample_stream import Sample
 from rlcore_async.gradient_products import GradientNote
 
@@ -35,9 +34,9 @@ class GradientTally(StepTally):
     def learnt(self, notes: Mapping[str, GradientNote]) -> None:
         """Its gradients were applied, but for those that are of no use."""
         for policy_id, note in notes.items():
-            stats = MeanStats()
-            stats.add(policy_id, note.stats, note.rows)
-            self.updated(Learnt(note.rows, int(not note.skipped), int(note.skipped), stats))
+            learnt = Learnt()
+            learnt.note(policy_id, note.stats, note.rows, note.skipped)
+            self.updated(learnt)
 
     def came_to_nothing(self, tasks: int) -> None:
         """So many tasks, with as many rows as the last one had that came."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,9 @@ class Branch:
         self._are_branches = False
         self._sizes: dict[int, int] = {}
         self._table: NDArray[np.float32] = np.zeros(0, np.float32)
+
+    def ready(self) -> None:
+        """It is there."""
 
     def keep_table(self, table: NDArray[np.float32]) -> None:
         """Reads noise from it from now on."""
@@ -133,32 +137,47 @@ class Branch:
             for place, share in shares.items()
             if share
         }
+        found, lost = self._settled(calls)
+        parts: list[Report] = list(found.values())
+        parts += [Report(Outcome(), shares[place], lost_branches={place: error}) for place, error in lost.items()]
+        return Report.merged(parts)
+
+    def _settled(self, calls: Mapping[int, Ref]) -> tuple[dict[int, Any], dict[int, Exception]]:
+        """The values of calls of those below, and why there are none, by place."""
         refs = list(calls.values())
         late = {id(ref) for ref in self._runtime.wait(refs, len(refs), self._timeout_s)[1]}
-        parts = []
+        found, lost = dict[int, Any](), dict[int, Exception]()
         for place, ref in calls.items():
             try:
                 if id(ref) in late:
                     raise WorkerLost(self._below[place], no_answer(self._timeout_s))
-                parts.append(self._runtime.get(ref))
+                found[place] = self._runtime.get(ref)
             except WorkerLost as error:
-                parts.append(Report(Outcome(), shares[place], lost_branches={place: error}))
-        return Report.merged(parts)
+                lost[place] = error
+        return found, lost
 
     # -- noise
 
     def add_up(
         self, population: Population, generation: int, first: int, weights: Mapping[str, NDArray[np.int64]]
     ) -> dict[str, NDArray[np.float64]]:
-        """By policy, the sum of the noise of the pairs from ``first`` on, each times its weight: exact."""
+        """By policy, the sum of the noise of the pairs from ``first`` on, each times its weight: exact.
+
+        Of those of a branch that is lost it adds it up itself, which comes to the same.
+        """
         pairs = len(next(iter(weights.values())))
-        if not self._are_branches:
+        if not self._are_branches or not self._below:
             return add_up_pairs(population, generation, self._table, slice(first, first + pairs), weights)
-        refs = [
-            self._below[place].submit("add_up", population, generation, first + part.start, _of(weights, part))
-            for place, part in parts_of(pairs, self._sizes).items()
-        ]
-        return summed(self._runtime.get(refs))
+        shares = parts_of(pairs, self._sizes)
+        refs = {
+            place: self._below[place].submit("add_up", population, generation, first + part.start, _of(weights, part))
+            for place, part in shares.items()
+        }
+        found, lost = self._settled(refs)
+        for place in lost:
+            own = slice(first + shares[place].start, first + shares[place].stop)
+            found[place] = add_up_pairs(population, generation, self._table, own, _of(weights, shares[place]))
+        return summed(list(found.values()))
 
 
 def _of(weights: Mapping[str, NDArray[np.int64]], part: slice) -> dict[str, NDArray[np.int64]]:

@@ -14,8 +14,8 @@ from rlcore.evaluator_messages import SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import PolicyGraph, Weights
-from rlcore.policy_optimizer import PolicyOptimizer, StepResult
+from rlcore.policy_graph import PolicyGraph, Remark, Weights
+from rlcore.policy_optimizer import PolicyOptimizer, Prospect, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.schedule import value_at
 from rlcore_es import exact_statistics
@@ -40,6 +40,14 @@ class ES(PolicyOptimizer):
         "config": {"pairs": 16, "task_pairs": 4, "noise_std": 0.5, "learning_rate": 0.3, "noise_table": 10_000},
         "uses_every_row": False,
     }
+
+    @classmethod
+    def remarks(cls, prospect: Prospect) -> list[Remark]:
+        """Nothing is sampled, so that nothing that changes samples has a part."""
+        if not prospect.local.reward_filters:
+            return []
+        text = "reward_filter has no effect: optimizer es compares returns, of rewards as the environment gives them"
+        return [Remark(text, warns=True)]
 
     def __init__(
         self,

@@ -4,6 +4,29 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
+#: Reward comes with the top of the hill alone, and every push costs some: PPO learns not to move. A member plays two
+#: whole episodes, pushes for long in one direction where its weights are far off, and whoever gets up is followed.
+_MOUNTAIN_CAR = {
+    "policy": {"learning_rate": 1e-3},
+    "model": {"hidden": [16, 16]},
+    "optimizers": {
+        "nested_es": {
+            "inner": {"epochs": 10, "minibatch_size": 256},
+            "inner_steps": 1,
+            "members": 8,
+            "parents": 0.25,
+            "noise_std": [[0, 0.4], [100_000, 0.05]],
+        }
+    },
+    "evaluators": {"envs": 2, "fragment": 1000},
+}
+
+#: Pictures, so many weights.
+_CATCH = {
+    "policy": {"learning_rate": 2e-3},
+    "optimizers": {"nested_es": {"inner_steps": 3, "members": 4, "noise_std": 0.02}},
+}
+
 
 class PPOES(Algorithm):
     """Members are perturbed policies that learn with PPO before they are judged (Liang et al. 2018, section 5)."""
@@ -20,7 +43,7 @@ class PPOES(Algorithm):
         }
     }
     evaluators = {"envs": 8, "fragment": 128}
-    settings = {}
+    settings = {"MountainCarContinuous-v0": _MOUNTAIN_CAR}
 
 
 class A3CES(Algorithm):
@@ -38,4 +61,4 @@ class A3CES(Algorithm):
         }
     }
     evaluators = {"envs": 8, "fragment": 16}
-    settings = {}
+    settings = {"batched:catch": _CATCH}

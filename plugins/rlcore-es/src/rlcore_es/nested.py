@@ -5,33 +5,32 @@ Liang et al. 2018 (RLlib), section 5: PPO-ES and A3C-ES, hybrids that leave PPO 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, PositiveInt
 
-from rlcore import registry
 from rlcore.config import ResolvedOptimizer
-from rlcore.crew import LOST
 from rlcore.errors import WorkerLost
 from rlcore.evaluator_messages import SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
-from rlcore.in_flight import InFlight
 from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import Weights
 from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
-from rlcore.runtime.base import Ref, Runtime
-from rlcore.runtime.inline import InlineRuntime
+from rlcore.runtime.base import Runtime
 from rlcore.schedule import NonNegativeSchedule, value_at
-from rlcore.validation import validate_plain
+from rlcore.task_pool import Done, TaskPool
 from rlcore_es.es import moved
-from rlcore_es.exact_statistics import added, deltas, exact
+from rlcore_es.inner import InnerTraining, optimizer_of
 from rlcore_es.layout import Layout
+from rlcore_es.shares import parents_shares
+
+#: ``{policy_id: state of its graph}``
+States = dict[str, dict[str, Any]]
 
 
 class NestedESConfig(OptimizerConfig):
@@ -50,62 +49,34 @@ class NestedESConfig(OptimizerConfig):
 
 
 @dataclass(frozen=True)
-class Apprentice:
-    """One member of a generation: its noise, and the optimizer that it learns with in an evaluator's environments."""
+class Member:
+    """One of a generation: the policies with noise on their weights, which learn with the inner optimizer."""
 
     config: NestedESConfig
     layouts: Mapping[str, Layout]
+    noise_std: float
     generation: int
     number: int
-    noise_std: float
 
-    def perform(
-        self, evaluator: PolicyEvaluator, states: dict[str, dict[str, Any]]
-    ) -> tuple[tuple[float, SampleInfo], dict[str, Weights]]:
-        """Its return, and what it has played; and the weights that it has come to."""
-        starts = {policy_id: self._moved(policy_id, state) for policy_id, state in states.items()}
-        specs = {
-            policy_id: replace(evaluator.graph_spec(policy_id), start=starts.get(policy_id))
-            for policy_id in evaluator.policies
-        }
-        runtime = InlineRuntime()
-        local = evaluator.fork(specs, np.random.SeedSequence([self.config.seed, self.generation, self.number]))
-        evaluators = EvaluatorSet(runtime, local)
-        kind = registry.load("optimizer", self.config.inner.name)
-        optimizer = kind(local, evaluators, runtime, inner_config(self.config), tuple(states))
-        for _ in range(self.config.inner_steps):
-            optimizer.step()
-        (metrics,) = evaluators.metrics()
-        returns = [episode.episode_return for episode in metrics.episodes]
-        seen = added(exact(evaluator.filter_statistics()), exact(evaluators.filter_statistics()))
-        played = SampleInfo(self.generation, evaluators.env_steps, {}, {}, 0, deltas(seen), metrics)
-        return (float(np.mean(returns)) if returns else -np.inf, played), optimizer.get_weights()
+    def perform(self, evaluator: PolicyEvaluator, states: States) -> tuple[SampleInfo, dict[str, Weights]]:
+        """What it has played in learning, and the weights that it has come to."""
+        seed = np.random.SeedSequence([self.config.seed, self.generation, self.number])
+        training = InnerTraining(evaluator, self.perturbed(states), self.config.inner, seed)
+        training.step(self.config.inner_steps)
+        return training.played(), training.get_weights()
 
-    def _moved(self, policy_id: str, state: dict[str, Any]) -> dict[str, Any]:
-        """The state of a policy's graph with noise on its weights: of the two of a pair, plus and minus the same."""
-        pair, second = divmod(self.number, 2)
-        alone = self.number == self.config.members - 1 and not second
-        layout = self.layouts[policy_id]
-        rng = np.random.default_rng([self.config.seed, self.generation, pair, sorted(self.layouts).index(policy_id)])
-        noise = rng.standard_normal(layout.size) * (0.0 if alone else self.noise_std) * (-1.0 if second else 1.0)
-        weights = layout.weights(layout.flatten(state["weights"]) + noise)
-        return {**state, "weights": {**state["weights"], **weights}}
-
-
-def inner_config(config: NestedESConfig) -> OptimizerConfig:
-    """The settings of the inner optimizer, checked. ``ConfigError`` for what it does not know."""
-    kind = registry.load("optimizer", config.inner.name)
-    return validate_plain(kind.Config, config.inner.settings, "optimizer.inner", beside=["name"])
-
-
-class _Learnt(NamedTuple):
-    """What has become of a member, in which evaluator; its weights are where it is."""
-
-    number: int
-    place: int
-    mean_return: float
-    played: SampleInfo
-    weights: Ref
+    def perturbed(self, states: States) -> States:
+        """Those of a member: of the two of a pair, plus and minus the same noise."""
+        pair, is_second = divmod(self.number, 2)
+        is_alone = self.number == self.config.members - 1 and not is_second
+        factor = 0.0 if is_alone else -self.noise_std if is_second else self.noise_std
+        found = {}
+        for place, (name, layout) in enumerate(sorted(self.layouts.items())):
+            rng = np.random.default_rng([self.config.seed, self.generation, pair, place])
+            centre = layout.flatten(states[name]["weights"])
+            moved_to = layout.weights(centre + factor * rng.standard_normal(layout.size))
+            found[name] = {**states[name], "weights": {**states[name]["weights"], **moved_to}}
+        return found
 
 
 class NestedES(PolicyOptimizer):
@@ -128,72 +99,72 @@ class NestedES(PolicyOptimizer):
         trains: tuple[str, ...],
     ) -> None:
         super().__init__(local, evaluators, runtime, config, trains)
-        inner_config(config)
+        optimizer_of(config.inner)
         self._graphs = {policy_id: local.graph_spec(policy_id).build() for policy_id in trains}
         graphs = self._graphs.items()
         self._layouts = {name: Layout.of(graph.get_weights(), moved(name, graph)) for name, graph in graphs}
-        self._calls: InFlight[int] = InFlight(runtime, evaluators.crew, 1)
+        self._tasks = TaskPool(runtime, evaluators.crew)
         self._ledger = Ledger(trains)
         self._generation = 0
 
     def step(self) -> StepResult:
         now = self.runtime.now
         started = now()
-        learnt = self._learnt()
-        for member in learnt:
-            self.evaluators.count(member.place, member.played)
-        sampled, env_steps = now(), sum(member.played.env_steps for member in learnt)
-        self._ledger.advance(env_steps)
-        stats = self._follow(np.array([member.mean_return for member in learnt]), [one.weights for one in learnt])
+        learnt = self._tasks.do(self._members(), self.runtime.put(self.graph_states()), returns=2)
+        sampled, env_steps = now(), self._count(learnt)
+        returns = np.array([mean_return(one.value) for one in learnt])
+        stats = stats_of(returns)
+        average = self._average(learnt, parents_shares(returns, self.config.parents))
+        self._become(average, stats)
         self._generation += 1
         ended = now()
         self.evaluators.broadcast(
             {name: graph.get_weights(graph.acting) for name, graph in self._graphs.items()}, self._ledger.progress
         )
-        timers = {"sample_s": sampled - started, "learn_s": ended - sampled, "sync_s": now() - ended}
-        skipped = len(self.trains) * (not stats)
-        return StepResult(env_steps, env_steps, len(self.trains) - skipped, skipped, stats=stats, timers=timers)
+        return StepResult(
+            env_steps,
+            learnt_rows=env_steps,
+            updates=len(average),
+            skipped_updates=len(self.trains) - len(average),
+            stats={name: stats for name in average},
+            timers={"sample_s": sampled - started, "learn_s": ended - sampled, "sync_s": now() - ended},
+        )
 
-    def _learnt(self) -> list[_Learnt]:
-        """What has become of every member, in their order; one that is lost begins anew elsewhere."""
-        states = self.runtime.put(self.graph_states())
+    def _members(self) -> list[Member]:
+        """Those of this generation, by their numbers."""
         noise_std = value_at(self.config.noise_std, self._ledger.progress[self.trains[0]].env_steps)
-        todo, found = deque(range(self.config.members)), list[_Learnt]()
-        while len(found) < self.config.members:
-            for index in self._calls.idle()[: len(todo)]:
-                number = todo.popleft()
-                member = Apprentice(self.config, self._layouts, self._generation, number, noise_std)
-                self._calls.submit(index, number, "perform", member, states, returns=2)
-            patience = self._calls.patience()
-            self.runtime.wait(self._calls.next, 1, None if patience == float("inf") else patience)
-            for arrival in self._calls.arrived():
-                if arrival.value is LOST:
-                    todo.append(arrival.note)
-                else:
-                    mean_return, played = arrival.value
-                    found.append(_Learnt(arrival.note, arrival.index, mean_return, played, arrival.others[0]))
-        return sorted(found, key=lambda member: member.number)
+        numbers = range(self.config.members)
+        return [Member(self.config, self._layouts, noise_std, self._generation, number) for number in numbers]
 
-    def _follow(self, returns: NDArray[np.float64], weights: list[Ref]) -> dict[str, dict[str, float]]:
-        """The policies become the average of those of the better members; nothing where they are lost."""
-        shares = parents_shares(returns, self.config.parents)
+    def _count(self, learnt: list[Done]) -> int:
+        """Counts what members have played; gives how many environment steps that was."""
+        for one in learnt:
+            self.evaluators.count(one.place, one.value)
+        env_steps = sum(one.value.env_steps for one in learnt)
+        self._ledger.advance(env_steps)
+        return env_steps
+
+    def _average(self, learnt: list[Done], shares: NDArray[np.float64]) -> dict[str, Weights]:
+        """By policy, the sum of the members' weights, each times its share; nothing where one that counts is lost."""
         kept = np.flatnonzero(shares)
+        weights = [learnt[i].others[0] for i in kept]
         counts = [dict.fromkeys(self.trains, float(shares[i])) for i in kept]
         try:
-            average = self.runtime.get(self.runtime.reduce([weights[i] for i in kept], counts))
+            average: dict[str, Weights] = self.evaluators.result(self.runtime.reduce(weights, counts))
         except WorkerLost:
             return {}
-        finite = returns[np.isfinite(returns)]
-        own = {"return_mean": float(finite.mean()), "return_max": float(finite.max())} if len(finite) else {}
-        for name, graph in self._graphs.items():
-            graph.set_weights(average[name])
-            graph.on_progress(self._ledger.note(name, len(returns), own, skipped=False))
-        return {name: {"members": float(len(returns)), **own} for name in self.trains}
+        return average
+
+    def _become(self, average: dict[str, Weights], stats: dict[str, float]) -> None:
+        """The policies take over the weights; schedules hear of the update."""
+        for name, weights in average.items():
+            self._graphs[name].set_weights(weights)
+            self._graphs[name].on_progress(self._ledger.note(name, self.config.members, stats, skipped=False))
 
     def get_weights(self) -> dict[str, Weights]:
         return {name: graph.get_weights() for name, graph in self._graphs.items()}
 
-    def graph_states(self) -> dict[str, dict[str, Any]]:
+    def graph_states(self) -> States:
         return {name: graph.get_state() for name, graph in self._graphs.items()}
 
     def get_state(self) -> dict[str, Any]:
@@ -206,16 +177,14 @@ class NestedES(PolicyOptimizer):
         self._generation = int(state["generation"])
 
 
-def parents_shares(returns: NDArray[np.float64], part: float) -> NDArray[np.float64]:
-    """What each member contributes: 0 for the worse ones, and to 1 in all for the better ``part`` of them.
+def mean_return(played: SampleInfo) -> float:
+    """Of the episodes that have ended; minus infinity where none has."""
+    returns = [episode.episode_return for episode in played.metrics.episodes]
+    return float(np.mean(returns)) if returns else -np.inf
 
-    Shares rise with the rank in equal steps; members with equal returns have the mean of theirs.
-    """
-    count = len(returns)
-    by_rank = np.maximum(np.arange(1.0, count + 1.0) - np.ceil(count * (1.0 - part)), 0.0)
-    by_rank[-1] = max(by_rank[-1], 1.0)
-    _, inverse, ties = np.unique(returns, return_inverse=True, return_counts=True)
-    ends = np.cumsum(ties)
-    sums = np.cumsum(by_rank)[ends - 1]
-    each = np.diff(sums, prepend=0.0) / ties
-    return np.asarray(each[inverse] / by_rank.sum(), np.float64)
+
+def stats_of(returns: NDArray[np.float64]) -> dict[str, float]:
+    """What a row says of a generation."""
+    finite = returns[np.isfinite(returns)]
+    own = {"return_mean": float(finite.mean()), "return_max": float(finite.max())} if len(finite) else {}
+    return {"members": float(len(returns)), **own}

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from rlcore.acting import StackedActor, to_env
-from rlcore.columns import Columns, leaf_spaces, take
+from rlcore.columns import Columns, concatenate, leaf_spaces, take
 from rlcore.env import StepBatch
 from rlcore.errors import BadValueError
 from rlcore.policy_evaluator import PolicyEvaluator
@@ -22,6 +22,8 @@ from rlcore.sampling.role import Role
 #: Steps after which observations that were kept for the filters are taken in.
 _FLUSH = 64
 
+_NONE = np.zeros(0, np.int64)
+
 
 #: ``seat(slots, members)``: from now on the slots act with the weights of these members.
 Seat = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
@@ -31,8 +33,8 @@ Seat = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
 class Played:
     """By member, the sums over its episodes: ``returns {policy_id: float64 [members]}`` and ``lengths [members]``.
 
-    ``env_steps`` counts the steps of all slots, also of those for which no member was left; ``lost_steps`` those of
-    episodes that had to begin anew.
+    ``env_steps`` counts the steps of all slots, also of those for which no member was left and that do not rest;
+    ``lost_steps`` those of episodes that had to begin anew.
     """
 
     returns: dict[str, NDArray[np.float64]]
@@ -58,7 +60,8 @@ class Acting:
         self._noisy = {
             leaf for leaf, space in spaces.items() if isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
         }
-        self._keeps = not all(isinstance(one, NoFilter) for one in self.role.filters.values())
+        #: Whether a filter is to learn from what is seen.
+        self.keeps = not all(isinstance(one, NoFilter) for one in self.role.filters.values())
         self._recurrent = bool(self.members.initial_state(1))
 
     def act(self, step: StepBatch, slots: int, rows: NDArray[np.int64] | None, everyone: bool) -> Columns:
@@ -100,7 +103,7 @@ class Acting:
 
     def see(self, step: StepBatch, rows: NDArray[np.int64]) -> None:
         """Keeps observations that are acted on for the filter."""
-        if self._keeps and len(rows):
+        if len(rows):
             self._seen.append((take(step.obs, rows), step.slot[rows], step.env_step[rows]))
             if len(self._seen) >= _FLUSH:
                 self.flush()
@@ -111,12 +114,7 @@ class Acting:
             return
         columns, slots, steps = zip(*self._seen, strict=True)
         self._seen.clear()
-        first = columns[0]
-        obs: Columns = (
-            {leaf: np.concatenate([one[leaf] for one in columns]) for leaf in first}
-            if isinstance(first, dict)
-            else np.concatenate(columns)
-        )
+        obs = concatenate(columns)
         if self.role.check is not None:
             self.role.check(obs, np.concatenate(slots), np.concatenate(steps))
         self.role.observe(obs)
@@ -139,6 +137,8 @@ class Play:
         self._member = np.zeros(slots, np.int64)
         self._left = np.zeros(slots, np.int64)
         self._open = np.zeros(slots, np.bool_)
+        #: Slots for which no member was left, of which the environment has not been told yet.
+        self._unused: list[NDArray[np.int64]] = []
         self._fill(np.arange(slots))
         self._sent = np.zeros(slots, np.bool_)
         self._running = {policy_id: np.zeros(slots) for policy_id in acting}
@@ -148,7 +148,7 @@ class Play:
         self._one_each = self._env.lockstep
 
     def _fill(self, free: NDArray[np.int64]) -> None:
-        """The next members take free slots; what is left over stays as it is and counts no more."""
+        """The next members take free slots; what is left over counts no more, and may rest."""
         members = np.arange(self._seated, min(self._seated + len(free), self._members))
         taken = free[: len(members)]
         self._seated += len(members)
@@ -157,6 +157,8 @@ class Play:
         self._open[taken] = True
         if len(taken):
             self._seat(taken, members)
+        if len(taken) < len(free):
+            self._unused.append(free[len(taken) :])
 
     def run(self, seed: int) -> Played:
         """From a reset with ``seed`` until every member has its episodes."""
@@ -165,8 +167,10 @@ class Play:
             steps = self._env.poll(None)
             self._take_in(steps)
             if self._open.any():
+                resting = self._let_rest()
                 for group, step in steps.items():
                     self._answer(group, step)
+                self._sent[resting] = False
         for one in self._acting.values():
             one.flush()
         for returns in self._played.returns.values():
@@ -174,6 +178,13 @@ class Play:
                 wrong = returns[~np.isfinite(returns)][0]
                 raise BadValueError(f"environment '{self._env.name}': the return of an episode is not finite: {wrong}")
         return self._played
+
+    def _let_rest(self) -> NDArray[np.int64]:
+        """Tells the environment of slots that nobody needs any more; those that it steps no longer."""
+        if not self._unused:
+            return _NONE
+        unused, self._unused = np.concatenate(self._unused), []
+        return self._env.rest(unused)
 
     # -- what has come
 
@@ -183,30 +194,35 @@ class Play:
             (step,) = steps.values()
             (running,) = self._running.values()
             running += step.reward
-            self._advance(np.flatnonzero(self._sent), step)
+            self._count(self._sent)
+            self._turn(step)
+            self._sent.fill(False)
             return
         seen = np.zeros(len(self._sent), np.bool_)
         for step in steps.values():
             seen[step.slot] = True
             for policy_id, rows in self._by_policy(step, np.arange(len(step.slot))).items():
                 np.add.at(self._running[policy_id], step.slot[rows], step.reward[rows])
-        moved = np.flatnonzero(self._sent & seen)
-        for number, step in enumerate(steps.values()):
-            self._advance(moved if number == 0 else moved[:0], step)
+        moved = self._sent & seen
+        self._count(moved)
+        for step in steps.values():
+            self._turn(step)
+        self._sent &= ~moved
 
-    def _advance(self, moved: NDArray[np.int64], step: StepBatch) -> None:
-        """Counts a step of the slots ``moved``; closes episodes that are over, forgets those that were lost."""
-        self._length[moved] += 1
-        self._played.env_steps += len(moved)
+    def _count(self, moved: NDArray[np.bool_]) -> None:
+        """A step of the slots that have moved."""
+        self._length += moved
+        self._played.env_steps += int(np.count_nonzero(moved))
+
+    def _turn(self, step: StepBatch) -> None:
+        """Closes episodes that are over, forgets those that were lost."""
         if np.count_nonzero(step.episode_over):
             self._close(np.unique(step.slot[step.episode_over]))
         if np.count_nonzero(step.first):
             begun = step.slot[step.first & ~step.episode_over]
-            lost = begun[self._sent[begun] & (self._length[begun] > 0)]
-            if len(lost):
-                self._played.lost_steps += int(self._length[lost].sum())
-                self._forget(lost)
-        self._sent[moved] = False
+            lost = begun[self._sent[begun] & self._open[begun] & (self._length[begun] > 0)]
+            self._played.lost_steps += int(self._length[lost].sum())
+            self._forget(lost)
 
     def _close(self, over: NDArray[np.int64]) -> None:
         kept = over[self._open[over]]
@@ -234,29 +250,25 @@ class Play:
             return
         slots = len(self._sent)
         if self._lone is not None:
-            self._lone.see(step, rows[self._open[step.slot[rows]]])
+            if self._lone.keeps:
+                self._lone.see(step, rows[self._open[step.slot[rows]]])
             actions = self._lone.act(step, slots, None if everyone else rows, everyone)
             self._env.send({group: (step.slot if everyone else step.slot[rows], actions)})
         else:
             self._answer_by_policy(group, step, rows, slots)
-        self._sent[step.slot[rows]] = True
+        self._sent[rows if self._one_each else step.slot[rows]] = True
 
     def _answer_by_policy(self, group: str, step: StepBatch, rows: NDArray[np.int64], slots: int) -> None:
         parts = self._by_policy(step, rows)
         found = []
         for policy_id, own in parts.items():
             acting = self._acting[policy_id]
-            acting.see(step, own[self._open[step.slot[own]]])
+            if acting.keeps:
+                acting.see(step, own[self._open[step.slot[own]]])
             found.append(acting.act(step, slots, own, everyone=False))
         # Actions go out in the order of the rows that were handed over.
         order = np.argsort(np.concatenate(list(parts.values())))
-        first = found[0]
-        actions: Columns = (
-            {leaf: np.concatenate([one[leaf] for one in found])[order] for leaf in first}
-            if isinstance(first, dict)
-            # None of them is a dict where the first is none.
-            else np.concatenate(found)[order]  # type: ignore[arg-type]
-        )
+        actions = take(concatenate(found), order)
         self._env.send({group: (step.slot[rows], actions)})
 
     def _by_policy(self, step: StepBatch, rows: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:

@@ -33,7 +33,8 @@ class EvolutionStrategies(Algorithm):
                     "common_starts": True,
                     "evaluations": 8,
                     "noise_std": 0.2,
-                    "learning_rate": 0.1,
+                    # Large until it swings up; falling, so that it keeps what it has.
+                    "learning_rate": [[0, 0.1], [700_000, 0.1], [1_100_000, 0.03]],
                 }
             },
             "evaluators": {"envs": 16},

@@ -17,6 +17,7 @@ from rlcore.evaluator_set import EvaluatorSet
 from rlcore.runtime.base import Handle, Ref, Resources, Runtime
 from rlcore_es.branch import Branch, Report, parts_of, shared_out, summed
 from rlcore_es.exploring import Exploration, add_up_pairs, give_table
+from rlcore_es.newcomers import Newcomers
 from rlcore_es.population import KeepTable, Outcome, Population
 
 #: By how much longer who is a level higher waits: below it, someone may have been waited for in vain.
@@ -56,7 +57,11 @@ class Shape:
 
 
 class Tree(Exploration):
-    """The driver talks to the topmost branches alone; each has its part done and hands up what came of it as one."""
+    """The driver talks to the topmost branches alone; each has its part done and hands up what came of it as one.
+
+    Who comes in the place of somebody lost takes part once it has what the others have, and those above know of it
+    then: what they send could overtake what the driver sends.
+    """
 
     def __init__(
         self, runtime: Runtime, evaluators: EvaluatorSet, keep: KeepTable, table: Ref, fan_out: int
@@ -71,62 +76,77 @@ class Tree(Exploration):
         self._branches = evaluators.others(
             "branch", builders, Resources(), self._bring_up, timeout_s=_PATIENCE * patience[-1]
         )
+        self._evaluators_below = Newcomers(runtime, evaluators.crew)
+        self._branches_below = Newcomers(runtime, self._branches)
         #: Branches that are to be told anew who is below them.
         self._stale: set[int] = set()
-        self._losses = False
         give_table(evaluators, keep, table)
         evaluators.bring_up_with(self._note_newcomer)
         self._branches.tell("keep_table", table)
-        for place in range(len(self._shape.below)):
-            method, args = self._holding(place)
-            self._branches.tell_one(place, method, *args)
+        # Whoever answers has the table.
+        evaluators.slots()
+        self._branches.ask("ready")
+        self._stale |= set(range(len(self._shape.below)))
+        self._refresh()
 
     # -- who is below whom
 
     def _holding(self, place: int) -> tuple[str, tuple[Mapping[int, object], ...]]:
         """The call that tells a branch who is below it."""
         below = self._shape.below[place]
-        crew = self._evaluators.crew if place < self._shape.lowest else self._branches
-        handles = {i: crew.members[i].handle for i in below if not crew.members[i].vacant}
         if place < self._shape.lowest:
-            return "hold", (handles,)
+            return "hold", (self._evaluators_below.others(below),)
+        handles = self._branches_below.others(below)
         return "hold_branches", (handles, {i: self._shape.sizes[i] for i in handles})
 
     def _bring_up(self, handle: Handle, place: int, life: int) -> list[Ref]:
-        self._note_stale(self._shape.above(place, is_evaluator=False))
+        self._branches_below.note(place)
+        self._note_stale(place, is_evaluator=False)
         method, args = self._holding(place)
         return [handle.submit("keep_table", self._sent_table), handle.submit(method, *args)]
 
     def _note_newcomer(self, handle: Handle, index: int) -> list[Ref]:
-        self._note_stale(self._shape.above(index, is_evaluator=True))
+        self._evaluators_below.note(index)
+        self._note_stale(index, is_evaluator=True)
         return []
 
-    def _note_stale(self, branch: int | None) -> None:
-        self._losses = True
+    def _note_stale(self, place: int, is_evaluator: bool) -> None:
+        """The branch above it is to be told."""
+        branch = self._shape.above(place, is_evaluator)
         if branch is not None:
             self._stale.add(branch)
 
     def _refresh(self) -> None:
         """Branches know who is there, where that has changed."""
-        if not self._losses:
-            return
-        self._evaluators.crew.fill()
-        self._branches.fill()
+        for place in self._evaluators_below.look():
+            self._note_stale(place, is_evaluator=True)
+        for place in self._branches_below.look():
+            self._note_stale(place, is_evaluator=False)
         while self._stale:
-            place = self._stale.pop()
-            method, args = self._holding(place)
-            self._branches.tell_one(place, method, *args)
+            stale, self._stale = sorted(self._stale), set()
+            calls = []
+            for place in stale:
+                method, args = self._holding(place)
+                if self._branches_below.is_new(place):
+                    self._branches.tell_one(place, method, *args)
+                else:
+                    handle = self._branches.members[place].handle
+                    calls.append((handle, handle.submit(method, *args)))
+            # They are to know it before anyone calls them.
+            self._branches.settle(calls)
 
     def _replace(self, report: Report) -> None:
         """Those that a branch has lost."""
-        for crew, lost in (
-            (self._evaluators.crew, report.lost_evaluators),
-            (self._branches, report.lost_branches),
+        for crew, lost, is_evaluator in (
+            (self._evaluators.crew, report.lost_evaluators, True),
+            (self._branches, report.lost_branches, False),
         ):
             for place, error in lost.items():
                 if not self._runtime.isolates:
                     raise error
                 crew.replace(crew.members[place], error)
+                # Also where nobody has come yet, for want of room.
+                self._note_stale(place, is_evaluator)
 
     # -- tasks and noise
 
@@ -148,6 +168,8 @@ class Tree(Exploration):
             if len(undone) == before:
                 # Nobody was there: waits for anyone.
                 self._evaluators.slots()
+        self._evaluators_below.note_work()
+        self._branches_below.note_work()
         return Outcome.merged([part for part in parts if part.tasks])
 
     def add_up(

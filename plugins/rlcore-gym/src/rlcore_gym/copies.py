@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, map_columns
+from rlcore.columns import Columns, map_columns, take
 from rlcore.env import Spaces
 from rlcore.errors import BadValueError, EnvError
 from rlcore.restarts import Restarts
@@ -84,6 +84,9 @@ class Copies:
         self.log = ActionLog(spaces, len(envs))
         self._restarts = Restarts(len(envs))
         self._events: list[str] = []
+        #: The slots that rest, and those that step: as numbers, and as what picks their rows.
+        self._resting, self._stepping = _NONE, list(range(len(envs)))
+        self._rows: Any = slice(None)
         self._choose_lists()
         self._limits = np.array([self._limit(slot) for slot in self.slots], np.int64)
         self._until_limit = 0
@@ -121,17 +124,28 @@ class Copies:
 
     # -- beginning
 
-    def open(self, seeds: Sequence[int]) -> list[Draws]:
-        """Opens an episode in every slot, from its seed; which random numbers each drew."""
-        self.board.env_step[:] = 0
+    def open(self, seeds: Sequence[int]) -> None:
+        """Opens an episode in every slot, from its seed."""
+        self._open_with(self.open_slot, seeds)
+
+    def open_watched(self, seeds: Sequence[int]) -> list[Draws]:
+        """The same; which random numbers each slot drew, which takes a while to find out."""
         drawn = []
-        for slot, seed in enumerate(seeds):
+
+        def open_slot(slot: int, seed: int) -> None:
             before = Generators(self.slots[slot].env).snapshots()
             self.open_slot(slot, seed)
             drawn.append(draws(before, self.slots[slot].drawn()))
+
+        self._open_with(open_slot, seeds)
+        return drawn
+
+    def _open_with(self, open_slot: Callable[[int, int], None], seeds: Sequence[int]) -> None:
+        self.board.env_step[:] = 0
+        for slot, seed in enumerate(seeds):
+            open_slot(slot, seed)
         self.log.begin(self._every)
         self.begun()
-        return drawn
 
     def begun(self, arrived: NDArray[np.float32] | None = None) -> None:
         """The slots stand where the columns ``obs`` and ``env_step`` say, and nothing is told of what led there.
@@ -146,6 +160,7 @@ class Copies:
         np.equal(board.env_step, 0, out=board.first)
         self._flagged = True
         self._until_limit = self._distance_to_limit()
+        self._resting, self._stepping, self._rows = _NONE, list(range(len(self.slots))), slice(None)
         self._choose_lists()
 
     @property
@@ -159,13 +174,17 @@ class Copies:
         self._watching = True
         self._bare_steps = [slot.bare_step for slot in self.slots]
         self._copying_steps = [slot.copying_step for slot in self.slots]
-        self.steps: Sequence[Step] = self._copying_steps
+        self._use(self._copying_steps)
+
+    def _use(self, steps: Sequence[Step]) -> None:
+        self._all_steps = steps
+        self.steps: Sequence[Step] = [steps[slot] for slot in self._stepping]
 
     def _choose_steps(self) -> None:
         self._watching = False
         stepped = [step.seen for step in self._copying_steps]
         if not share_memory([slot.first_observed for slot in self.slots]) and not share_memory(stepped):
-            self.steps = self._bare_steps
+            self._use(self._bare_steps)
 
     def open_slot(self, slot: int, seed: int) -> None:
         """Opens an episode in one slot and shows its first observation."""
@@ -222,6 +241,19 @@ class Copies:
         self.show_slot(slot, obs)
         return obs
 
+    def rest(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Steps no more, until all are opened or restored, those of ``slots`` whose episodes have just begun: which.
+
+        So their states are those of episodes without any step.
+        """
+        resting = np.asarray(slots[self.board.env_step[slots] == 0], np.int64)
+        if len(resting):
+            self._resting = np.union1d(self._resting, resting)
+            self._rows = np.setdiff1d(self._every, self._resting)
+            self._stepping = self._rows.tolist()
+            self._use(self._all_steps)
+        return resting
+
     # -- stepping
 
     def step_board(self) -> bool:
@@ -229,14 +261,22 @@ class Copies:
         return self.step(map_columns(np.array, self.board.actions))
 
     def step(self, actions: Columns) -> bool:
-        """One step of all copies with checked ``actions [slots, ...]``, which they may keep; whether an episode ended.
+        """One step of all copies that do not rest with checked ``actions [slots, ...]``, which they may keep.
 
-        Fills the board. A slot that began anew is ``first`` and not ``over``: its step did not happen.
+        Fills the board; whether an episode ended. A slot that began anew is ``first`` and not ``over``: its step did
+        not happen.
         """
         board = self.board
         self._arrived = None
         self.log.append(actions)
-        board.env_step += 1
+        if len(self._resting):
+            self.log.begin(self._resting)
+            board.reward[self._resting] = 0.0
+            actions = take(actions, self._rows)
+        if not self._stepping:
+            self._clear_flags()
+            return False
+        board.env_step[self._rows] += 1
         results, broken = self._call_all(self.reader.rows(actions))
         try:
             observations, rewards, terminated, truncated, _ = zip(*results, strict=True)
@@ -245,14 +285,14 @@ class Copies:
         if self._watching and not broken:
             self._choose_steps()
         try:
-            self.rows.write(observations)
+            if len(self._resting):
+                self.rows.write_some(self._rows, observations)
+            else:
+                self.rows.write(observations)
         except Misfit as misfit:
             raise BadValueError(f"{self.where(misfit.row)}: step() returned a bad value: {misfit.problem}") from None
         self._write_rewards(rewards)
-        if self._flagged:
-            for flags in (board.terminated, board.truncated, board.over, board.first):
-                flags[:] = False
-            self._flagged = False
+        self._clear_flags()
         ended = self._write_flags(terminated, truncated)
         if len(ended):
             self._restart(ended)
@@ -261,6 +301,13 @@ class Copies:
         if self._until_limit <= 0:
             self._until_limit = self._distance_to_limit()
         return len(ended) > 0
+
+    def _clear_flags(self) -> None:
+        if self._flagged:
+            board = self.board
+            for flags in (board.terminated, board.truncated, board.over, board.first):
+                flags[:] = False
+            self._flagged = False
 
     def _call_all(self, actions: Sequence[Any]) -> tuple[list[Any], list[int]]:
         """What ``step`` of each copy returned, and the slots that failed and began anew instead."""
@@ -271,7 +318,7 @@ class Copies:
                 self._call_from(len(results), actions, results)
                 return results, broken
             except FAILURES as cause:
-                slot = len(results)
+                slot = self._stepping[len(results)]
                 error = raised(self.where(slot), "step()", cause)
                 error.__cause__ = cause
                 results.append((self._begin_anew(slot, error), 0.0, False, False, {}))
@@ -283,16 +330,15 @@ class Copies:
             for step, action in zip(self.steps[start:] if start else self.steps, actions[start:], strict=True):
                 append(step(action))
             return
-        calls, calling, number = self._calls, self._calling, self.first + start
-        for step, action in zip(self.steps[start:], actions[start:], strict=True):
-            calling[0] = number
+        calls, calling, first = self._calls, self._calling, self.first
+        for slot, step, action in zip(self._stepping[start:], self.steps[start:], actions[start:], strict=True):
+            calling[0] = first + slot
             append(step(action))
             calls[0] += 1
-            number += 1
         calling[0] = -1
 
     def _bad_results(self, results: Sequence[Any]) -> EnvError:
-        for slot, result in enumerate(results):
+        for slot, result in zip(self._stepping, results, strict=True):
             if not isinstance(result, tuple | list) or len(result) != 5:
                 return BadValueError(f"{self.where(slot)}: step() returned {short(result)}: {OLD_GYM}")
         raise AssertionError("every result has five parts")
@@ -301,14 +347,15 @@ class Copies:
         reward = self.board.reward
         try:
             with np.errstate(over="raise"):
-                reward[:] = rewards
+                reward[self._rows] = rewards
         except (TypeError, ValueError, FloatingPointError, OverflowError):
             # Arrays of one number pass; the first that is no number, or too large a one, is named.
-            reward[:] = [self.number(slot, value) for slot, value in enumerate(rewards)]
+            reward[self._rows] = [self.number(*pair) for pair in zip(self._stepping, rewards, strict=True)]
         # The sum of what is finite is finite, but for numbers that no reward has; then each is looked at.
         if not math.isfinite(reward.dot(self._ones)):
-            for slot in np.flatnonzero(~np.isfinite(reward)).tolist():
-                raise BadValueError(f"{self.where(slot)}: step() returned the reward {rewards[slot]!r}")
+            slot = int(np.flatnonzero(~np.isfinite(reward))[0])
+            said = f"step() returned the reward {rewards[self._stepping.index(slot)]!r}"
+            raise BadValueError(f"{self.where(slot)}: {said}")
 
     def number(self, slot: int, value: Any) -> float:
         """A reward as a number. ``EnvError`` where it is none."""
@@ -329,8 +376,8 @@ class Copies:
         if self._until_limit > 0 and not (any(terminated) or any(truncated)):
             return _NONE
         board = self.board
-        board.terminated[:] = terminated
-        board.truncated[:] = truncated
+        board.terminated[self._rows] = terminated
+        board.truncated[self._rows] = truncated
         if self._until_limit <= 0:
             board.truncated |= board.env_step >= self._limits
         np.logical_or(board.terminated, board.truncated, out=board.over)
@@ -342,8 +389,8 @@ class Copies:
             return flags
         values = [boolean(flag) for flag in flags]
         if None in values:
-            slot = values.index(None)
-            said = f"step() returned {flags[slot]!r} for {name}, which is no boolean"
+            place = values.index(None)
+            slot, said = self._stepping[place], f"step() returned {flags[place]!r} for {name}, which is no boolean"
             raise BadValueError(f"{self.where(slot)}: {said}")
         return [value is True for value in values]
 

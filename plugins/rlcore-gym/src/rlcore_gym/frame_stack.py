@@ -9,7 +9,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import is_mask
+from rlcore.acting.unseen import is_unseen
 from rlcore.columns import leaf_spaces, map_leaf_spaces
 from rlcore.errors import ConfigError
 
@@ -19,10 +19,10 @@ Array = NDArray[Any]
 class FrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Stacks the last ``size`` observations along a new first axis, the newest last.
 
-    Of a Dict or Tuple observation all leaves are stacked but an action mask, of which the newest counts alone, or those
-    that ``size`` names: ``{dotted leaf: size}``. The rule for the beginning of an episode: what was before it is zeros
-    (ALE's own vector environment does the same). No frame of an episode is ever seen in another, and the arrays that
-    are returned are not written to again.
+    Of a Dict or Tuple observation all leaves are stacked but those that are no feature (:mod:`rlcore.acting.unseen`),
+    of which the newest count alone, or those that ``size`` names: ``{dotted leaf: size}``. The rule for the beginning
+    of an episode: what was before it is zeros (ALE's own vector environment does the same). No frame of an episode is
+    ever seen in another, and the arrays that are returned are not written to again.
 
     Raises ``ConfigError`` for a leaf that is not there or has no fixed shape.
     """
@@ -30,7 +30,7 @@ class FrameStack(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], size: int | Mapping[str, int]) -> None:
         super().__init__(env)
         leaves = leaf_spaces(env.observation_space)
-        stacked = [leaf for leaf in leaves if not is_mask(leaf)]
+        stacked = [leaf for leaf in leaves if not is_unseen(leaf)]
         self._sizes = dict.fromkeys(stacked, size) if isinstance(size, int) else dict(size)
         for leaf, own in self._sizes.items():
             if leaf not in leaves:

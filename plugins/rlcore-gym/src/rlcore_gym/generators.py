@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -18,6 +19,9 @@ _SPACE = " space "
 
 _Generator = np.random.Generator | np.random.RandomState | random.Random
 _TYPES = (np.random.Generator, np.random.RandomState, random.Random)
+
+#: What most attributes are, which need no closer look.
+_NEITHER = frozenset({int, float, bool, str, type(None), tuple, list, dict, np.ndarray, np.float32, np.float64})
 
 
 class Place(NamedTuple):
@@ -85,10 +89,10 @@ def seed_spaces(env: Env, seed: int) -> dict[Place, Snapshot]:
     number = 0
     for layer in _layers(env):
         for value in vars(layer).values():
-            if isinstance(value, gymnasium.Space):
+            if type(value) not in _NEITHER and isinstance(value, gymnasium.Space):
                 # Not the seed itself: they would draw what the environment draws.
                 number += 1
-                value.seed(int(np.random.SeedSequence((seed, number)).generate_state(1)[0]))
+                value.seed(zlib.crc32(f"{seed} {number}".encode()))
     return {place: one for place, one in Generators(env).snapshots().items() if _SPACE in place.attribute}
 
 
@@ -105,6 +109,8 @@ def _places(env: Env) -> Iterator[tuple[Place, dict[str, Any], str]]:
     """Where generators are, and the attributes and name that they are found under."""
     for depth, layer in enumerate(_layers(env)):
         for attribute, value in vars(layer).items():
+            if type(value) in _NEITHER:
+                continue
             if isinstance(value, _TYPES):
                 yield Place(depth, type(layer).__name__, attribute), vars(layer), attribute
             elif isinstance(value, gymnasium.Space):

@@ -7,6 +7,9 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlcore.columns import Array, Columns, take
 from rlcore.errors import EnvError
 from rlcore_gym.board import Board
@@ -41,17 +44,26 @@ class InProcessEnv(LockstepEnv):
         # Copies of the spaces, so that nobody who samples from them draws the environment's numbers.
         super().__init__(copy.deepcopy(spaces), len(envs), name, board)
         self.frames_per_second = frames_per_second(envs[0])
+        #: Whether copies were once seen to start differently; then they do so from other seeds as well.
+        self._streams_differ = False
         self._copies = Copies(envs, name, spaces, board, rules, build or _nothing_to_build)
 
     def _open(self, seed: int | None) -> None:
-        drawn = self._copies.open(slot_seeds(seed, self.num_slots))
-        check_streams(self.name, drawn, self._board.obs)
+        seeds = slot_seeds(seed, self.num_slots)
+        if self._streams_differ:
+            self._copies.open(seeds)
+        else:
+            check_streams(self.name, self._copies.open_watched(seeds), self._board.obs)
+            self._streams_differ = True
         self._tell()
 
     def _advance(self, actions: Columns, timeout: float | None) -> Columns:
         ended = self._copies.step(actions)
         self._tell()
         return take(self._board.final, self._board.over) if ended else self._no_final
+
+    def rest(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        return self._let_rest(self._copies.rest(slots))
 
     def _tell(self) -> None:
         for event in self._copies.take_events():

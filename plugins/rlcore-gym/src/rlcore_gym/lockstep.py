@@ -47,6 +47,8 @@ class LockstepEnv(BatchedEnv):
         self._needs_action = np.ones(num_slots, np.bool_)
         #: Whether all slots need an action: the common case, for which nothing has to be looked up.
         self._everyone = True
+        #: Slots that rest need no action from the next step on.
+        self._awake = np.ones(num_slots, np.bool_)
         self._reader = ActionReader(spaces[1], name)
         self._idle = idle_actions(spaces[1], num_slots)
         self._sent = self._idle
@@ -89,7 +91,13 @@ class LockstepEnv(BatchedEnv):
         for flags in (board.terminated, board.truncated, board.over):
             flags[:] = False
         self._everyone = bool(self._needs_action.all())
+        self._awake[:] = True
         self._phase = Phase.SHOW
+
+    def _let_rest(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """``slots``, which stand where they are from the next step on, and need no action any more."""
+        self._awake[slots] = False
+        return slots
 
     def poll(self, timeout: float | None) -> dict[str, StepBatch]:
         final = self._no_final
@@ -123,6 +131,9 @@ class LockstepEnv(BatchedEnv):
             # Slots that only have to be reset wait for nobody.
             self._sent = self._idle
             self._launch(self._sent)
+        if not self._awake.all():
+            self._needs_action &= self._awake
+            self._everyone = False
         # Left half done by an error, it cannot go on.
         self._phase = Phase.RESET
         try:

@@ -32,6 +32,10 @@ class ObservationRows:
         with np.errstate(over="raise"):
             self._writer.write(observations)
 
+    def write_some(self, rows: NDArray[np.int64], observations: Sequence[Any]) -> None:
+        """Those of some rows."""
+        self._writer.write_some(rows, observations)
+
     def write_row(self, row: int, observation: Any) -> None:
         self._writer.write_row(row, observation)
 
@@ -117,6 +121,10 @@ class _Writer(ABC):
             for row, value in enumerate(values):
                 self.write_row(row, value)
 
+    def write_some(self, rows: NDArray[np.int64], values: Sequence[Any]) -> None:
+        for row, value in zip(rows.tolist(), values, strict=True):
+            self.write_row(row, value)
+
     @abstractmethod
     def _write_all(self, values: Sequence[Any]) -> bool: ...
 
@@ -148,6 +156,17 @@ class _ArrayWriter(_Writer):
         except (TypeError, ValueError, FloatingPointError):
             return False
         return True
+
+    def write_some(self, rows: NDArray[np.int64], values: Sequence[Any]) -> None:
+        try:
+            array = np.array(values)
+        except ValueError:
+            array = np.zeros(0)
+        # Of this very type, so that nothing is left to judge.
+        if array.dtype == self._column.dtype and array.shape == (len(rows), *self._shape):
+            self._column[rows] = array
+        else:
+            super().write_some(rows, values)
 
     def _write_scalars(self, array: NDArray[Any]) -> bool:
         if array.shape != (self._rows,) or not can_cast(array, self._column.dtype):

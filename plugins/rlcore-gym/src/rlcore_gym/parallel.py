@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rlcore.columns import Array, Columns, take
 from rlcore.errors import EnvError, UserError
@@ -75,6 +76,8 @@ class ParallelEnv(LockstepEnv):
         self._lost: dict[int, UserError] = {}
         self._failed: list[UserError] = []
         self._asked_at = 0.0
+        #: Whether copies were once seen to start differently; then they do so from other seeds as well.
+        self._streams_differ = False
         #: Whether an episode ended in this step.
         self._ended = False
         #: Whether something may write to the board that should not.
@@ -225,18 +228,22 @@ class ParallelEnv(LockstepEnv):
     def _begin_open(self, worker: Worker, task: Task) -> None:
         worker.begin_call("open", self._seeds[task.span])
 
+    def _begin_open_watched(self, worker: Worker, task: Task) -> None:
+        worker.begin_call("open_watched", self._seeds[task.span])
+
     # -- the loop
 
     def _open(self, seed: int | None) -> None:
         self._seeds = slot_seeds(seed, self.num_slots)
         self._settle()
-        self._ask(range(len(self._workers)), self._begin_open)
+        self._ask(range(len(self._workers)), self._begin_open if self._streams_differ else self._begin_open_watched)
         answers = self._answers()
         if self._lost:
             self._replace_lost()
-        else:
+        elif not self._streams_differ:
             drawn = [own for index in range(len(self._workers)) for own in answers[index].value]
             check_streams(self.name, drawn, self._board.obs)
+            self._streams_differ = True
 
     def _launch(self, actions: Columns) -> None:
         for column, chosen in zip(leaves(self._board.actions), leaves(actions), strict=True):
@@ -253,6 +260,15 @@ class ParallelEnv(LockstepEnv):
             return self._no_final
         self._restarts.ended(np.flatnonzero(over).tolist())
         return take(self._board.final, over)
+
+    def rest(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        def own(task: Task) -> NDArray[np.int64]:
+            return slots[(slots >= task.first) & (slots < task.stop)]
+
+        concerned = [index for index, task in enumerate(self._tasks) if len(own(task))]
+        self._ask(concerned, lambda worker, task: worker.begin_call("rest", own(task)))
+        resting = [answer.value for answer in self._answers().values()]
+        return self._let_rest(np.concatenate([slots[:0], *resting]))
 
     # -- states
 

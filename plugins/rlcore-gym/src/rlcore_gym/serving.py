@@ -7,6 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from rlcore import errors
 from rlcore.env import Spaces
 from rlcore.errors import EnvError, UserError
@@ -119,7 +122,7 @@ class Server:
         return self._answer(self._built.step_board)
 
     def call(self, method: str, arguments: tuple[Any, ...]) -> Answer:
-        """Any other request: ``open takes restore render bind close``."""
+        """Any other request: ``open open_watched takes restore rest render bind close``."""
         return self._answer(lambda: getattr(self, method)(*arguments))
 
     def _answer(self, call: Callable[[], Any]) -> Answer:
@@ -130,9 +133,13 @@ class Server:
             return Answer(events=copies.take_events(), failure=Failure.of(error, self._task.name))
         return Answer(value, value is True, copies.take_events())
 
-    def open(self, seeds: Sequence[int]) -> list[Draws]:
+    def open(self, seeds: Sequence[int]) -> None:
         """Opens an episode in every slot."""
-        return self._built.open(seeds)
+        self._built.open(seeds)
+
+    def open_watched(self, seeds: Sequence[int]) -> list[Draws]:
+        """The same, and what each drew."""
+        return self._built.open_watched(seeds)
 
     def takes(self) -> list[Take]:
         """The states of all slots."""
@@ -141,6 +148,11 @@ class Server:
     def restore(self, known: Sequence[Take | None], seeds: Sequence[int]) -> list[int]:
         """Puts the slots where they were; the numbers of those that begin anew."""
         return [self._task.first + slot for slot in restore(self._built, known, seeds)]
+
+    def rest(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Steps some slots no more; the numbers of those."""
+        first = self._task.first
+        return first + self._built.rest(slots - first)
 
     def render(self, slot: int) -> Any:
         """What ``render`` of one slot gives."""

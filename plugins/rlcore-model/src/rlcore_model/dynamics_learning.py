@@ -23,12 +23,9 @@ Work = Mapping[str, tuple[SampleBatch, int]]
 
 
 class DynamicsReport(NamedTuple):
-    """What one piece of work came to: the new weights by policy, rows learnt from, updates, and their statistics."""
+    """What one piece of work came to: the new weights by policy, and the statistics of its updates."""
 
     weights: dict[str, Weights]
-    rows: dict[str, int]
-    updates: int
-    skipped: int
     stats: MeanStats
 
 
@@ -42,16 +39,11 @@ class DynamicsLearner:
         """From all minibatches of ``work``, when ``env_steps`` more have been sampled. The report, and the state after
         it, for one that takes this one's place. ``NonFiniteError`` after too many skipped updates in a row."""
         self.learner.advance(env_steps)
-        stats, rows, updates = MeanStats(), {}, 0
-        skipped = self.learner.skipped_updates
+        stats = MeanStats()
         for policy_id, (batch, minibatches) in work.items():
-            rows[policy_id] = 0
             for output in self.learner.learn_minibatches(policy_id, batch, minibatches):
                 stats.add(policy_id, output.stats, output.rows or 0)
-                rows[policy_id] += output.rows or 0
-                updates += 1
-        skipped = self.learner.skipped_updates - skipped
-        return DynamicsReport(self.learner.acting_weights(), rows, updates - skipped, skipped, stats), self.get_state()
+        return DynamicsReport(self.learner.acting_weights(), stats), self.get_state()
 
     def get_weights(self) -> dict[str, Weights]:
         """What acting in the dynamics reads, by policy."""
@@ -160,8 +152,7 @@ class TrainingInParallel(DynamicsTraining):
         """What is under way is waited for, and its report is in it."""
         self._wait()
         reports = [
-            {"weights": one.weights, "rows": one.rows, "updates": one.updates, "skipped": one.skipped,
-             "stats": {"sums": one.stats.sums, "weights": one.stats.weights}}
+            {"weights": one.weights, "stats": {"sums": one.stats.sums, "weights": one.stats.weights}}
             for one in self._reports
         ]
         return {"learner": self._crew.ask("get_state")[0], "reports": reports}
@@ -170,7 +161,4 @@ class TrainingInParallel(DynamicsTraining):
         self._calls.forget()
         self._before = self._runtime.put(state["learner"])
         self._crew.ask("set_state", self._before)
-        self._reports = [
-            DynamicsReport(one["weights"], one["rows"], one["updates"], one["skipped"], MeanStats(**one["stats"]))
-            for one in state["reports"]
-        ]
+        self._reports = [DynamicsReport(one["weights"], MeanStats(**one["stats"])) for one in state["reports"]]

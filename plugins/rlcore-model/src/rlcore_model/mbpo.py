@@ -12,13 +12,14 @@ from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.learner import Learner
+from rlcore.learnt import Learnt
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PIECE, Actor, LearnOutput, PolicyGraph, Weights
-from rlcore.policy_optimizer import MeanStats, PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.schedule import value_at
 from rlcore_model.config import MBPOConfig
-from rlcore_model.dynamics_learning import DynamicsReport, DynamicsTraining, TrainingHere, TrainingInParallel
+from rlcore_model.dynamics_learning import DynamicsTraining, TrainingHere, TrainingInParallel
 from rlcore_model.dynamics_specs import dynamics_specs
 from rlcore_model.imagination import imagine, mixed, with_columns_of
 from rlcore_model.memories import Memories
@@ -76,8 +77,7 @@ class MBPO(PolicyOptimizer):
 
     def step(self) -> StepResult:
         now = self.runtime.now
-        stats, env_steps, learnt_rows, updates = MeanStats(), 0, 0, 0
-        skipped = self.learner.skipped_updates
+        found, env_steps = Learnt(), 0
         timers = dict.fromkeys(("sample_s", "learn_s", "sync_s", "dynamics_s", "imagine_s"), 0.0)
         for _ in range(self.config.rounds):
             started = now()
@@ -86,25 +86,24 @@ class MBPO(PolicyOptimizer):
             sampled = now()
             self._learn_dynamics(batch.env_steps)
             for report in self.training.ready():
-                self._note_dynamics(report, stats)
+                self._imagine_with(report.weights)
+                found.stats.merge(report.stats)
             known = now()
             self.learner.advance(batch.env_steps)
             if self.pace.env_steps >= self.config.learning_starts:
                 self._imagine(batch.env_steps)
-            imagined, before = now(), updates
+            imagined, before = now(), found.updates
             for policy_id in self.trains:
                 for output in self._updates_due(policy_id):
-                    stats.add(policy_id, output.stats, output.rows or 0)
-                    updates, learnt_rows = updates + 1, learnt_rows + (output.rows or 0)
+                    found.note(policy_id, output.stats, output.rows or 0, output.skipped)
             learnt = now()
-            weights = self.learner.acting_weights() if updates > before else {}
+            weights = self.learner.acting_weights() if found.updates > before else {}
             self.evaluators.broadcast(weights, self.learner.progress)
             spent = (sampled - started, learnt - imagined, now() - learnt, known - sampled, imagined - known)
             for name, seconds in zip(timers, spent, strict=True):
                 timers[name] += seconds
             env_steps += batch.env_steps
-        skipped = self.learner.skipped_updates - skipped
-        return StepResult(env_steps, learnt_rows, updates - skipped, skipped, stats=stats.mean(), timers=timers)
+        return found.result(env_steps, timers)
 
     # -- the parts of a round
 
@@ -125,11 +124,10 @@ class MBPO(PolicyOptimizer):
         if work:
             self.training.learn(env_steps, work)
 
-    def _note_dynamics(self, report: DynamicsReport, stats: MeanStats) -> None:
+    def _imagine_with(self, dynamics: Mapping[str, Weights]) -> None:
         """New dynamics reach those who imagine with them."""
-        for policy_id, weights in report.weights.items():
+        for policy_id, weights in dynamics.items():
             self._dynamics[policy_id].call("set_dynamics", weights)
-        stats.merge(report.stats)
 
     def _imagine(self, env_steps: int) -> None:
         """Rollouts of every policy as it is now, from states that were sampled."""

@@ -10,10 +10,13 @@ from rlcore.env import BatchedEnv
 from rlcore.envs import EnvProvider, unknown_env
 from rlcore.errors import ConfigError, SpaceError, UnknownPluginError
 from rlcore_multiagent.making import staged_env
-from rlcore_multiagent.openspiel_stage import OpenSpielStage, Seen
+from rlcore_multiagent.openspiel_rules import Seen, most_moves, why_no_planning
+from rlcore_multiagent.openspiel_stage import OpenSpielStage
 from rlcore_multiagent.settings import StageSettings, split_settings
 from rlcore_multiagent.stage import Stage
 
+#: From how many moves on a game, with those of chance, makes observations large.
+LONG_GAME = 1024
 INSTALL = "pip install 'rlcore-multiagent[openspiel]'"
 
 
@@ -21,9 +24,14 @@ class OpenSpielSettings(StageSettings):
     """``seen`` is what players see: ``observation`` or ``information_state``.
 
     Left out, it is what is known of the whole game so far where information is imperfect and the game offers it.
+
+    ``planning`` is whether observations bring along all moves so far (``model_state``), so that policies can plan with
+    the rules. Left out, they do in games of perfect information in which players take turns, of at most
+    :data:`LONG_GAME` moves.
     """
 
     seen: Seen | None = None
+    planning: bool | None = None
 
 
 class OpenSpielProvider(EnvProvider):
@@ -40,12 +48,13 @@ class OpenSpielProvider(EnvProvider):
         own, parameters = split_settings(settings, OpenSpielSettings)
         assert isinstance(own, OpenSpielSettings)
         load = functools.partial(load_game, env_id, parameters)
-        seen = _seen(load(), env_id, own.seen)
-        return staged_env(functools.partial(_stage, load, seen), num_envs, f"openspiel:{env_id}", own)
+        game = load()
+        seen, planning = _seen(game, env_id, own.seen), _planning(game, env_id, own.planning)
+        return staged_env(functools.partial(_stage, load, seen, planning), num_envs, f"openspiel:{env_id}", own)
 
 
-def _stage(load: Any, seen: Seen) -> Stage:
-    return OpenSpielStage(load, seen)
+def _stage(load: Any, seen: Seen, planning: bool) -> Stage:
+    return OpenSpielStage(load, seen, planning=planning)
 
 
 def load_game(env_id: str, parameters: Mapping[str, Any]) -> Any:
@@ -84,3 +93,10 @@ def _seen(game: Any, env_id: str, asked: Seen | None) -> Seen:
         return asked
     perfect = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
     return "observation" if perfect and "observation" in offered else offered[0]
+
+
+def _planning(game: Any, env_id: str, asked: bool | None) -> bool:
+    reason = why_no_planning(game)
+    if asked and reason:
+        raise ConfigError(f"env_settings.planning: nobody can plan with the rules of openspiel:{env_id}: {reason}")
+    return not reason and most_moves(game) <= LONG_GAME if asked is None else asked

@@ -2,45 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting.masks import ACTION_MASK
 from rlcore.errors import EnvError
-from rlcore_multiagent.masks import OBSERVATION, beside_mask
+from rlcore.model import BatchedModel
+from rlcore_multiagent.openspiel_model import OpenSpielModel
+from rlcore_multiagent.openspiel_rules import Load, Seen, Views, most_moves
 from rlcore_multiagent.stage import Ending, Stage, Turn
-
-Seen = Literal["observation", "information_state"]
 
 
 class OpenSpielStage(Stage):
     """One game, whose agents are ``player_0``, ``player_1`` and so on.
 
-    A player sees ``{"observation": float32, "action_mask": int8}``: the tensor that ``seen`` names, in the shape that
-    the game gives it, and which of the game's actions are legal. Its reward is what its return has grown by.
+    A player sees ``{"observation": float32, "action_mask": int8}``, and where the game can be planned with
+    ``{"board": float32, "action_mask": int8, "model_state": int16}`` (:class:`.openspiel_rules.Views`).
+    Its reward is what its return has grown by.
     """
 
-    def __init__(self, load: Callable[[], Any], seen: Seen) -> None:
+    def __init__(self, load: Load, seen: Seen, *, planning: bool = False) -> None:
+        self._load, self._seen, self._planning = load, seen, planning
         game = load()
-        self._game, self._seen = game, seen
+        self._game = game
+        self._views = Views(game, seen, most_moves(game) if planning else 0)
         self._players: int = game.num_players()
-        self._actions: int = game.num_distinct_actions()
-        by_name = {
-            "observation": game.observation_tensor_shape,
-            "information_state": game.information_state_tensor_shape,
-        }
-        self._shape = tuple(by_name[seen]())
         self.agents = [f"player_{player}" for player in range(self._players)]
-        observation = beside_mask(gymnasium.spaces.Box(-np.inf, np.inf, self._shape, np.float32), self._actions)
-        self.spaces = [(observation, gymnasium.spaces.Discrete(self._actions))] * self._players
-        self._nothing = np.zeros(self._shape, np.float32)
+        self.spaces = [(self._views.space, gymnasium.spaces.Discrete(self._views.actions))] * self._players
         self._state: Any = None
         self._returns = [0.0] * self._players
         self._rng = np.random.default_rng(0)
+
+    def model(self) -> BatchedModel | None:
+        return OpenSpielModel(self._load, self._seen) if self._planning else None
 
     def open(self, seed: int) -> Turn:
         self._rng = np.random.default_rng(seed)
@@ -77,7 +74,7 @@ class OpenSpielStage(Stage):
         before, self._returns = self._returns, state.returns()
         rewards = {player: self._returns[player] - before[player] for player in range(self._players)}
         if state.is_terminal():
-            ended = {player: Ending(self._observation(player, []), True) for player in range(self._players)}
+            ended = {player: Ending(self._views.of(state, player, []), True) for player in range(self._players)}
             return Turn(rewards, ended, {}, True)
         return Turn(rewards, {}, {player: self._see(player) for player in self._acting()}, False)
 
@@ -87,13 +84,4 @@ class OpenSpielStage(Stage):
         return [player for player in range(self._players) if self._state.legal_actions(player)]
 
     def _see(self, player: int) -> dict[str, Any]:
-        return self._observation(player, self._state.legal_actions(player))
-
-    def _observation(self, player: int, legal: list[int]) -> dict[str, Any]:
-        mask = np.zeros(self._actions, np.int8)
-        mask[legal] = 1
-        if self._state.is_terminal() and self._seen == "information_state":
-            # Games need not say what is known once they are over; nothing is ever expected of it.
-            return {OBSERVATION: self._nothing, ACTION_MASK: mask}
-        tensor = getattr(self._state, f"{self._seen}_tensor")(player)
-        return {OBSERVATION: np.array(tensor, np.float32).reshape(self._shape), ACTION_MASK: mask}
+        return self._views.of(self._state, player, self._state.legal_actions(player))

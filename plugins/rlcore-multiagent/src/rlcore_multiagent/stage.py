@@ -8,6 +8,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from rlcore.columns import Array
 from rlcore.env import Spaces
+from rlcore.model import BatchedModel
 
 
 class Ending(NamedTuple):
@@ -51,6 +52,10 @@ class Stage(ABC):
     @abstractmethod
     def step(self, actions: Mapping[int, Any]) -> Turn:
         """Goes on with an action of each agent that was asked."""
+
+    def model(self) -> BatchedModel | None:
+        """The rules for planners, picklable, where they are known: of the game's seats, in the order of ``agents``."""
+        return None
 
     def render(self) -> Array | None:
         """An RGB frame ``[height, width, 3]`` uint8, or None where it draws nothing."""

@@ -12,6 +12,7 @@ from rlcore.batch import AGENT_ID, OBS, SLOT
 from rlcore.columns import Array, Columns, map_columns, take, to_table
 from rlcore.env import BatchedEnv, StepBatch
 from rlcore.errors import BadValueError, EnvError
+from rlcore.model import BatchedModel
 from rlcore_multiagent.answers import Answers
 from rlcore_multiagent.copies import Copies
 from rlcore_multiagent.failures import ActionsError
@@ -76,7 +77,7 @@ class StagedEnv(BatchedEnv):
         self._group_of = {int(agent): group for group, members in self._members.items() for agent in members}
         self._makers = {group: RowMaker(spaces[0], self._ids) for group, spaces in self.groups.items()}
         self.num_slots = num_envs
-        self.frames_per_second = first.frames_per_second
+        self.frames_per_second, self._model = first.frames_per_second, first.model()
         self._entropy: int | None = None
         self._episode = np.full(num_envs, -1, np.int64)
         keys = num_envs * len(self._ids)
@@ -355,6 +356,9 @@ class StagedEnv(BatchedEnv):
         return waited == len(turn.asked) > 0
 
     # -- the rest
+
+    def model(self) -> BatchedModel | None:
+        return self._model
 
     def render(self, slot: int) -> Array | None:
         return self._copies.render(slot)

@@ -53,7 +53,7 @@ def main(number: int, life: int) -> None:
                 if method == "make":
                     (packed,) = arguments
                     env = pickle.loads(packed).make()
-                    answer: Any = (env.groups, env.agents, env.frames_per_second)
+                    answer: Any = (env.groups, env.agents, env.frames_per_second, env.model())
                 else:
                     answer = getattr(_Calls(env), method)(*arguments)
             except FAILURES as error:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Array, Columns, take
+from rlcore.columns import Array, Columns, concatenate, take
 from rlcore.env import BatchedEnv, StepBatch
+from rlcore.model import BatchedModel
 from rlcore.restarts import Restarts
 from rlcore_multiagent import played
 from rlcore_multiagent.answers import Answers
@@ -49,7 +50,7 @@ class WorkersEnv(BatchedEnv):
             for number, own in enumerate(shares):
                 task = Task(build, name, int(own[0]), len(own), settings.shuffle_seats, settings.restarts)
                 self._workers.append(Worker(task, number, self._step_timeout))
-            self.groups, self.agents, self.frames_per_second = self._answers_of_all()[0]
+            self.groups, self.agents, self.frames_per_second, self._model = self._answers_of_all()[0]
         except BaseException:
             self.close()
             raise
@@ -166,6 +167,10 @@ class WorkersEnv(BatchedEnv):
         owners = zip(self._workers, answers, strict=True)
         return [worker.task.first + slot for worker, (lost, _) in owners for slot in lost]
 
+    def model(self) -> BatchedModel | None:
+        model: BatchedModel | None = self._model
+        return model
+
     def render(self, slot: int) -> Array | None:
         worker = next(one for one in self._workers if slot in one.task.slots)
         worker.ask("render", slot - worker.task.first)
@@ -205,8 +210,5 @@ def _concatenated(parts: Sequence[tuple[int, StepBatch]]) -> StepBatch:
     columns: dict[str, Any] = {}
     for name in StepBatch.__slots__:
         values = [getattr(step, name) + first if name == "slot" else getattr(step, name) for first, step in parts]
-        if isinstance(values[0], dict):
-            columns[name] = {leaf: np.concatenate([value[leaf] for value in values]) for leaf in values[0]}
-        else:
-            columns[name] = np.concatenate(values)
+        columns[name] = concatenate(values)
     return StepBatch(**columns)

@@ -15,9 +15,10 @@ from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.graph_spec import announce
 from rlcore.learner import Learner
+from rlcore.learnt import Learnt
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import LearnOutput, Remark, Weights
-from rlcore.policy_optimizer import MeanStats, PolicyOptimizer, StepResult
+from rlcore.policy_optimizer import PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.schedule import value_at
 from rlcore_replay.buffer import Buffer
@@ -60,8 +61,7 @@ class Replay(PolicyOptimizer):
 
     def step(self) -> StepResult:
         now = self.runtime.now
-        stats, env_steps, learnt_rows, updates = MeanStats(), 0, 0, 0
-        skipped = self.learner.skipped_updates
+        found, env_steps = Learnt(), 0
         timers = {"sample_s": 0.0, "learn_s": 0.0, "sync_s": 0.0}
         for _ in range(self.config.rounds):
             started = now()
@@ -71,20 +71,18 @@ class Replay(PolicyOptimizer):
             sampled = now()
             self.learner.advance(batch.env_steps)
             self.pace.sampled(batch.env_steps)
-            before = updates
+            before = found.updates
             for policy_id, buffer in self.memory.buffers.items():
                 for output in self._updates_due(policy_id, buffer):
-                    stats.add(policy_id, output.stats, output.rows or 0)
-                    updates, learnt_rows = updates + 1, learnt_rows + (output.rows or 0)
+                    found.note(policy_id, output.stats, output.rows or 0, output.skipped)
             learnt = now()
-            weights = self.learner.acting_weights() if updates > before else {}
+            weights = self.learner.acting_weights() if found.updates > before else {}
             self.evaluators.broadcast(weights, self.learner.progress)
             timers["sample_s"] += sampled - started
             timers["learn_s"] += learnt - sampled
             timers["sync_s"] += now() - learnt
             env_steps += batch.env_steps
-        skipped = self.learner.skipped_updates - skipped
-        return StepResult(env_steps, learnt_rows, updates - skipped, skipped, stats=stats.mean(), timers=timers)
+        return found.result(env_steps, timers)
 
     def _remarks_on_first(self, batch: MultiAgentBatch) -> Iterator[Remark]:
         """Advantages are worked out once, for the policy that sampled, and say nothing of what it has become since."""

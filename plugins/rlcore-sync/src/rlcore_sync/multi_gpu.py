@@ -62,14 +62,8 @@ class MultiGPU(PolicyOptimizer):
         found = learn_in_epochs(self.learner, batch, own.epochs, own.minibatch_size, self._rng, len(own.devices))
         learnt = now()
         self.evaluators.broadcast(self.learner.acting_weights(), self.learner.progress)
-        return StepResult(
-            batch.env_steps,
-            found.rows,
-            found.updates,
-            found.skipped,
-            stats=found.stats.mean(),
-            timers={"sample_s": sampled - started, "learn_s": learnt - sampled, "sync_s": now() - learnt},
-        )
+        timers = {"sample_s": sampled - started, "learn_s": learnt - sampled, "sync_s": now() - learnt}
+        return found.result(batch.env_steps, timers)
 
     def _collect(self) -> MultiAgentBatch:
         rounds = [self.evaluators.fetch(self.reader.round(), self.trains)]

@@ -175,6 +175,20 @@ class TFGraph(LearningGraph):
         self._count(sum(not output.skipped for output in outputs))
         return outputs
 
+    def _learn_single_rows(self, batch: SampleBatch, minibatches: int) -> Iterator[LearnOutput]:
+        """``learn_minibatches`` of a graph whose units are rows: in one go where there is one device and each piece of
+        the batch is a row. Temporal differences are left out then."""
+        if minibatches == 1 or len(self._devices) > 1 or batch.pieces != len(batch):
+            yield from super().learn_minibatches(batch, minibatches)
+            return
+        # What rows need drawn is drawn for each minibatch alone.
+        pinned = Pinned(self.pin(batch).held, len(batch) // minibatches)
+        waiting = list(np.arange(len(batch)).reshape(minibatches, -1))
+        while waiting:
+            outputs = self._learn_in_one_go(pinned, waiting[: self.updates_at_once])
+            waiting = waiting[len(outputs) :]
+            yield from outputs
+
     def gradients(
         self, batch: SampleBatch | Pinned[Samples], units: NDArray[np.int64] | None = None
     ) -> GradientOutput:

@@ -1,4 +1,4 @@
-"""TFPolicyGraph: policy graphs whose actions are drawn from a distribution and learnt from as they were drawn.
+"""NetworkGraph, TFPolicyGraph: policies in networks; actions drawn from a distribution, and learnt from as drawn.
 
 What they differ in is the loss and rho.
 """
@@ -27,10 +27,10 @@ from rlcore_tf.selection import PieceSelection, RowSelection, Samples, Selection
 from rlcore_tf.updates import Terms
 
 
-class TFPolicyGraph(TFGraph, DrawnGraph):
+class NetworkGraph(TFGraph, DrawnGraph):
     """A policy whose networks (:class:`rlcore.acting.ModelConfig`) give actions and, with ``has_value``, values.
 
-    Subclasses give ``loss``; what it is made of, and of what, is said by rules of :mod:`rlcore.learning`.
+    Subclasses give ``terms``; what the loss is made of, and of what, is said by rules of :mod:`rlcore.learning`.
     """
 
     config: DrawnConfig
@@ -57,21 +57,18 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
             self._arithmetic,
             squash=own.squash,
             value=self.has_value,
+            value_outputs=self.value_outputs,
             rng=rng,
         )
 
     # -- what a policy graph of this package gives
 
     @abstractmethod
-    def loss(self, evaluated: Evaluated, values: Any, minibatch: Minibatch) -> dict[str, Any]:
+    def terms(self, heads: Heads, weights: Mapping[str, Any], minibatch: Minibatch) -> dict[str, Any]:
         """The terms of the loss by the names of their statistics: sums over the rows, scalars.
 
-        All columns are ``[n]``, and ``values`` those of whatever observations the networks went through. Traced.
+        ``heads`` are the networks' outputs for the minibatch under ``weights``. Traced.
         """
-
-    def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
-        """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
-        return heads
 
     # -- learning
 
@@ -99,11 +96,30 @@ class TFPolicyGraph(TFGraph, DrawnGraph):
 
     def totals(self, weights: Mapping[str, Any], inputs: Minibatch) -> Terms:
         heads = self._model(weights, inputs)
-        own = self.acted(heads, inputs)
-        terms = self.loss(self._actions.evaluate(own.policy, own.log_std, inputs), heads.values, inputs)
+        terms = self.terms(heads, weights, inputs)
         watched = self.watched()
         return Terms(
             tf.stack(
                 [tf.stop_gradient(terms[name]) if name in watched else terms[name] for name in self.coefficients()]
             )
         )
+
+
+class TFPolicyGraph(NetworkGraph):
+    """The same, where the loss goes by the log-probabilities of the actions taken: subclasses give ``loss``."""
+
+    @abstractmethod
+    def loss(self, evaluated: Evaluated, values: Any, minibatch: Minibatch) -> dict[str, Any]:
+        """The terms of the loss by the names of their statistics: sums over the rows, scalars.
+
+        All columns are ``[n]``, and ``values`` those of whatever observations the networks went through. Traced.
+        """
+
+    def acted(self, heads: Heads, minibatch: Minibatch) -> Heads:
+        """Of the outputs for all observations of a minibatch, those for the ones that were acted upon."""
+        return heads
+
+    def terms(self, heads: Heads, weights: Mapping[str, Any], minibatch: Minibatch) -> dict[str, Any]:
+        own = self.acted(heads, minibatch)
+        evaluated = self._actions.evaluate(own.policy, own.log_std, minibatch)
+        return self.loss(evaluated, heads.values, minibatch)

@@ -44,6 +44,7 @@ class TFInference(Inference):
         lengths = column((), tf.int64)
         self._step = trace(self._policy_of, [specs, lengths, states])
         self._value = trace(self._values_of, [specs, lengths, states])
+        self._both = trace(self._network_of, [specs])
         free = tf.TensorSpec((actions.free,), dtype)
         self._evaluate = trace(self._log_probs_of, [column((actions.outputs,), dtype), free, actions.specs()])
 
@@ -55,7 +56,12 @@ class TFInference(Inference):
         return heads.policy, values, list(heads.state)
 
     def _values_of(self, columns: Minibatch, lengths: Any, state: list[Any]) -> Any:
-        return self._heads(columns, lengths, state).values
+        values = self._heads(columns, lengths, state).values
+        return values if values is None or len(values.shape) == 1 else values[:, 0]
+
+    def _network_of(self, columns: Minibatch) -> tuple[Any, Any]:
+        heads = self._heads(columns, None, [])
+        return heads.policy, heads.values
 
     def _heads(self, columns: Minibatch, lengths: Any, state: list[Any]) -> Heads:
         with tf.device(self._device):
@@ -87,6 +93,12 @@ class TFInference(Inference):
     def values(self, obs: Columns, state: State) -> NDArray[np.float32]:
         check_state(state, len(self._model.state_shapes), length(obs))
         return self._values(obs, np.ones(length(obs), np.int64), state)
+
+    def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]``, or ``[n, value_outputs]``, of
+        observations ``[n, ...]``, of a model without a recurrent state."""
+        policy, values = self._both(pin_columns(self._model.columns(obs), self._model.specs(), self._device))
+        return np.asarray(policy.numpy(), np.float32), np.asarray(values.numpy(), np.float32)
 
     def values_by_row(self, batch: SampleBatch) -> NDArray[np.float32]:
         return self._values(batch.obs, np.asarray(batch.cuts[LENGTH], np.int64), batch.state_in())

@@ -62,5 +62,7 @@ class LayeredModel(Model):
                 x, *last = lstm(self._arithmetic, weights, f"{network}.lstm", x, grid_in(inputs), *before)
                 after += last
             features.append(x)
-        values = layer(f"{VALUE}.out", features[-1])[:, 0] if own.value else None
+        values = layer(f"{VALUE}.out", features[-1]) if own.value else None
+        if values is not None and own.value_outputs == 1:
+            values = values[:, 0]
         return Heads(layer(f"{POLICY}.out", features[0]), weights.get(LOG_STD), values, tuple(after))

@@ -31,6 +31,11 @@ def clipped_surrogate(ratios: Any, advantages: Any, clip: Any) -> Any:
     return tf.reduce_sum(tf.minimum(ratios * advantages, advantages + clip * tf.abs(advantages)))
 
 
+def advantage_weights(advantages: Any, sharpness: Any, limit: Any) -> Any:
+    """``min(exp(sharpness * A), exp(limit))`` by row (Wang et al. 2018, equation 4; sharpness: beta / c)."""
+    return tf.exp(tf.minimum(advantages * sharpness, limit))
+
+
 def kl_divergence(log_ratios: Any) -> Any:
     """Estimates the sum over rows of KL(old || new) from actions of the old policy: ``(r - 1) - log r``.
 
@@ -38,6 +43,11 @@ def kl_divergence(log_ratios: Any) -> Any:
     with the roles as here: samples of the old policy, ``r = new / old``).
     """
     return tf.reduce_sum(tf.math.expm1(log_ratios) - log_ratios)
+
+
+def cross_entropy(log_probs: Any, targets: Any) -> Any:
+    """Minus the sum of ``target * log pi`` over rows and actions, both ``[n, actions]``."""
+    return -tf.reduce_sum(log_probs * targets)
 
 
 def value_loss(values: Any, targets: Any) -> Any:

@@ -16,7 +16,8 @@ from rlcore_tf.columns import Minibatch, Specs
 
 class Heads(NamedTuple):
     """What the networks put out for ``n`` rows: ``policy [n, outputs]``, ``log_std [k]`` of a Gaussian, ``values
-    [n]``, and the recurrent state ``[pieces, ...]`` after the last row of each piece."""
+    [n]``, or ``[n, value_outputs]`` where there are several, and the recurrent state ``[pieces, ...]`` after the last
+    row of each piece."""
 
     policy: Any
     log_std: Any

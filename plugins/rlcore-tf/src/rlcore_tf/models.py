@@ -21,12 +21,17 @@ def model_for(
     *,
     squash: bool,
     value: bool,
+    value_outputs: int = 1,
     rng: np.random.Generator,
 ) -> Model:
-    """``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` where ``model`` does not fit them."""
+    """With ``value_outputs`` the last layer of the values gives so many; custom models give one.
+
+    ``SpaceError`` for spaces that it cannot see or act in, ``ConfigError`` where ``model`` does not fit them."""
     if model.custom is not None:
         from rlcore_tf.custom import CustomModel  # which imports Keras, seconds
 
         return CustomModel(observation_space, action_space, model, arithmetic, squash=squash, value=value, rng=rng)
-    architecture = Architecture.of(observation_space, action_space, model, squash=squash, value=value)
+    architecture = Architecture.of(
+        observation_space, action_space, model, squash=squash, value=value, value_outputs=value_outputs
+    )
     return LayeredModel(observation_space, model, architecture, arithmetic)

@@ -60,16 +60,7 @@ class TFOffPolicyGraph(TFGraph, OffPolicyRules):
 
     def learn_minibatches(self, batch: SampleBatch, minibatches: int) -> Iterator[LearnOutput]:
         """In one go where there is one device."""
-        if minibatches == 1 or len(self._devices) > 1:
-            yield from super().learn_minibatches(batch, minibatches)
-            return
-        # What rows need drawn is drawn for each minibatch alone.
-        pinned = Pinned(self.pin(batch).held, len(batch) // minibatches)
-        waiting = list(np.arange(len(batch)).reshape(minibatches, -1))
-        while waiting:
-            outputs = self._learn_in_one_go(pinned, waiting[: self.updates_at_once])
-            waiting = waiting[len(outputs) :]
-            yield from outputs
+        return self._learn_single_rows(batch, minibatches)
 
     def _draw_specs(self) -> tuple[Specs, Specs]:
         shared, by_row = self._drawn(1, 0) if self._random else ({}, {})

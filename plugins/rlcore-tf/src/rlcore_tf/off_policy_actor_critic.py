@@ -16,7 +16,7 @@ from rlcore_tf import value_losses
 from rlcore_tf.backend import tf
 from rlcore_tf.columns import Minibatch, pin_columns
 from rlcore_tf.critics import PolicyAndCritics
-from rlcore_tf.groups import GroupedAdam
+from rlcore_tf.groups import GroupedOptimizer
 from rlcore_tf.off_policy import TFOffPolicyGraph
 from rlcore_tf.optimizers import Optimizer
 from rlcore_tf.selection import Samples
@@ -57,7 +57,7 @@ class TFOffPolicyActorCritic(CriticsRules, TFOffPolicyGraph):
         self._act = self._traced(self._outputs_of, [self._networks.body.specs()])
 
     def _make_optimizer(self) -> Optimizer:
-        return GroupedAdam(self.groups(), self._parameters, self.config.max_grad_norm)
+        return GroupedOptimizer(self.groups(), self._parameters, self.config.max_grad_norm)
 
     @property
     def _max_grad_norm(self) -> None:

@@ -49,5 +49,12 @@ class SAC(SACRules, TFOffPolicyActorCritic):
             found.mean,
             entropy,
             alpha * rows,
+            *self._more_terms(weights, frozen, inputs),
         ]
         return Terms(tf.stack(terms), found.errors)
+
+    def _more_terms(
+        self, weights: Mapping[str, Any], frozen: Mapping[str, Any], inputs: Minibatch
+    ) -> list[Any]:
+        """What the rules of a class derived from this name beside the terms of this one."""
+        return []

@@ -11,9 +11,11 @@ if TYPE_CHECKING:
     from rlcore_torch.alphazero import AlphaZero
     from rlcore_torch.appo import APPO
     from rlcore_torch.central import PPOCentral
+    from rlcore_torch.cql import CQL
     from rlcore_torch.deterministic import DDPG, TD3
     from rlcore_torch.dqn import DQN
     from rlcore_torch.dynamics import Dynamics
+    from rlcore_torch.imitation import BC, MARWIL
     from rlcore_torch.impala import IMPALA
     from rlcore_torch.pg import PolicyGradient
     from rlcore_torch.ppo import PPO
@@ -22,9 +24,12 @@ if TYPE_CHECKING:
 __all__ = [
     "A3C",
     "APPO",
+    "BC",
+    "CQL",
     "DDPG",
     "DQN",
     "IMPALA",
+    "MARWIL",
     "PPO",
     "PPOCentral",
     "SAC",
@@ -38,10 +43,13 @@ _MODULES = {
     "A3C": "a3c",
     "APPO": "appo",
     "AlphaZero": "alphazero",
+    "BC": "imitation",
+    "CQL": "cql",
     "DDPG": "deterministic",
     "DQN": "dqn",
     "Dynamics": "dynamics",
     "IMPALA": "impala",
+    "MARWIL": "imitation",
     "PPO": "ppo",
     "PPOCentral": "central",
     "PolicyGradient": "pg",

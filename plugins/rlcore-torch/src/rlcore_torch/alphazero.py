@@ -13,7 +13,7 @@ from rlcore.batch import VALUE_TARGETS
 from rlcore.columns import Columns
 from rlcore.learning.alphazero import AlphaZeroConfig, AlphaZeroRules
 from rlcore.policy_graph import Weights
-from rlcore.tree_search.planner import SEARCH_POLICY
+from rlcore.tree_search.tree_planner import SEARCH_POLICY
 from rlcore_torch import losses
 from rlcore_torch.actions import FORBIDDEN
 from rlcore_torch.columns import Minibatch
@@ -37,7 +37,7 @@ class AlphaZero(AlphaZeroRules, NetworkGraph):
         squares = torch.stack([leaf.square().sum() for leaf in leaves]).sum()
         return {
             "policy_loss": losses.cross_entropy(log_probs, minibatch[SEARCH_POLICY]),
-            "value_loss": losses.value_loss(heads.values, minibatch[VALUE_TARGETS]),
+            "value_loss": losses.value_loss(heads.values, minibatch[VALUE_TARGETS]) / heads.values.shape[1],
             # Once for each row: what is summed up is divided by the rows.
             "weight_norm": squares * len(log_probs),
         }

@@ -14,8 +14,9 @@ def scaled(values: Tensor, mean: Tensor, variance: Tensor, least: float) -> Tens
 
 def bounded(log_variances: Tensor, low: Tensor, high: Tensor) -> Tensor:
     """Log variances ``[..., k]`` bent softly into their bounds ``[k]`` (appendix A.1)."""
-    below = high - functional.softplus(high - log_variances)
-    return low + functional.softplus(below - low)
+    # The form in which nothing cancels, in the gradients of the bounds either.
+    below = log_variances - functional.softplus(log_variances - high)
+    return below + functional.softplus(low - below)
 
 
 def negative_log_likelihood(squares: Tensor, log_variances: Tensor, beta: float) -> Tensor:

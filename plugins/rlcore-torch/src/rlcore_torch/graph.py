@@ -63,7 +63,13 @@ class NetworkGraph(TorchGraph, DrawnGraph):
     def _make_model(self, rng: np.random.Generator) -> Model:
         own = self.config
         return model_for(
-            self.observation_space, self.action_space, own.model, squash=own.squash, value=self.has_value, rng=rng
+            self.observation_space,
+            self.action_space,
+            own.model,
+            squash=own.squash,
+            value=self.has_value,
+            value_outputs=self.value_outputs,
+            rng=rng,
         )
 
     # -- what a policy graph of this package gives

@@ -55,9 +55,12 @@ class TorchInference(Inference):
 
     @torch.inference_mode()
     def network(self, obs: Columns) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]`` of observations ``[n, ...]``."""
+        """The policy's outputs float32 ``[n, outputs]`` and the values float32 ``[n]``, or ``[n, value_outputs]``, of
+        observations ``[n, ...]``."""
         heads = self._step(obs, ())
-        return np.asarray(heads.policy.float().cpu().numpy()), _column(heads.values)
+        assert heads.values is not None
+        values = heads.values[:, 0] if heads.values.shape[1] == 1 else heads.values
+        return np.asarray(heads.policy.float().cpu().numpy()), np.asarray(values.float().cpu().numpy())
 
     @torch.inference_mode()
     def values_by_row(self, batch: SampleBatch) -> NDArray[np.float32]:

@@ -32,6 +32,11 @@ def clipped_surrogate(ratios: Tensor, advantages: Tensor, clip: Tensor) -> Tenso
     return torch.clamp_max(ratios * advantages, bounds).sum()
 
 
+def advantage_weights(advantages: Tensor, sharpness: Tensor, limit: Tensor) -> Tensor:
+    """``min(exp(sharpness * A), exp(limit))`` by row (Wang et al. 2018, equation 4; sharpness: beta / c)."""
+    return torch.minimum(advantages * sharpness, limit).exp()
+
+
 def kl_divergence(log_ratios: Tensor) -> Tensor:
     """Estimates the sum over rows of KL(old || new) from actions of the old policy: ``(r - 1) - log r``.
 

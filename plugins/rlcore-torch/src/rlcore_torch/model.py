@@ -18,7 +18,7 @@ from rlcore_torch.parameters import Leaf
 
 class Heads(NamedTuple):
     """What the networks put out for ``n`` rows: ``policy [n, outputs]``, ``log_std [k]`` of a Gaussian, ``values
-    [n, 1]``, and the recurrent state ``[pieces, ...]`` after the last row of each piece."""
+    [n, value_outputs]``, usually one, and the recurrent state ``[pieces, ...]`` after the last row of each piece."""
 
     policy: Tensor
     log_std: Tensor | None

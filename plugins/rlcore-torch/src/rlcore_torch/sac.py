@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from torch import Tensor
@@ -45,5 +45,10 @@ class SAC(SACRules, OffPolicyActorCritic):
             found.mean.sum(),
             entropy,
             alpha * rows,
+            *self._more_terms(weights, inputs),
         ]
         return self._joined(terms, found.errors)
+
+    def _more_terms(self, weights: Mapping[str, Tensor], inputs: Minibatch) -> list[Tensor]:
+        """What the rules of a class derived from this name beside the terms of this one."""
+        return []

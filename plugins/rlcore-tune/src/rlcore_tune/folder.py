@@ -25,7 +25,8 @@ class SearchFolder:
     ============ ==========================================================================
     search.yaml  the search, with all defaults
     trials.jsonl a line for each event, see :mod:`rlcore_tune.records`
-    trials/<n>/  the run folder of each trial, for ``rlcore plot`` and ``rlcore evaluate``
+    trials/<n>/  the run folder of each trial, for ``rlcore plot`` and ``rlcore evaluate``; beside it its last error,
+                 and whom it has taken over from last
     result.json  the best trial, once the search has ended
     *.png        the trials, and the schedules that population based training found
     ============ ==========================================================================
@@ -48,7 +49,7 @@ class SearchFolder:
             if folder.path.exists() and (not folder.path.is_dir() or any(folder.path.iterdir())):
                 raise RunFolderError(f"{path} exists and is not empty: choose another folder with --out")
             (folder.path / TRIALS).mkdir(parents=True)
-            _write(folder.path / SEARCH, dump_yaml(search.to_tree()))
+            write_whole(folder.path / SEARCH, dump_yaml(search.to_tree()))
         except OSError as error:
             raise RunFolderError(f"cannot create the folder {path}: {error.strerror or error}") from error
         return folder
@@ -81,7 +82,7 @@ class SearchFolder:
 
     def finish(self, result: Mapping[str, Any]) -> None:
         """Writes the result."""
-        _write(self.path / RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n")
+        write_whole(self.path / RESULT, json.dumps(result, indent=2, allow_nan=False) + "\n")
 
 
 def is_search_folder(path: Path | str) -> bool:
@@ -89,7 +90,7 @@ def is_search_folder(path: Path | str) -> bool:
     return (Path(path) / SEARCH).is_file()
 
 
-def _write(path: Path, text: str) -> None:
+def write_whole(path: Path, text: str) -> None:
     """Beside and renamed: readers see the old file or the new one."""
     beside = path.with_name(f".{path.name}-new")
     with open(beside, "w", encoding="utf-8") as file:

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from rlcore_tune.records import TrialRecord, ancestry
-from rlcore_tune.search import SearchResult, shown_value
+from rlcore_tune.search import SearchResult
+from rlcore_tune.watch import shown_value
 
 
 def table(result: SearchResult) -> Table:

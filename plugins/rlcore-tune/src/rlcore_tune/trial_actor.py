@@ -15,6 +15,7 @@ from ray.tune import Trainable
 from rlcore.results import RunFolder, is_run_folder
 from rlcore.runtime.sending import adopt
 from rlcore.trainer import Trainer
+from rlcore_tune.folder import write_whole
 from rlcore_tune.trials import TrialSpec
 
 #: Keys of a result, beside those that Tune adds.
@@ -143,6 +144,7 @@ class TrialActor(Trainable):
         rows = [row for row in run.rows() if row["iteration"] <= trainer.counters.iteration]
         values = [row[self._plan.metric] for row in rows if row.get(self._plan.metric) is not None]
         self._value = float(values[-1]) if values else self._value
+        self._copied = self._noted_copy(trainer)
         return trainer
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
@@ -167,9 +169,24 @@ class TrialActor(Trainable):
             return
         source = Path(checkpoint) / CHECKPOINT
         at = int(json.loads((source / "manifest.json").read_bytes())["env_steps"])
-        run = self._spec.run(self._settings, copied_at=at)
-        self._trainer = Trainer.take_over(source, run, out=self._folder)
+        write_whole(self._copy_note, json.dumps({"trial": pointer["trial"], "env_steps": at}))
+        self._trainer = Trainer.take_over(source, self._spec.run(self._settings, copied_at=at), out=self._folder)
         self._copied = pointer["trial"], at
+
+    @property
+    def _copy_note(self) -> Path:
+        """Where it stands whom it has taken over from last."""
+        return self._folder.with_name(f"{self._folder.name}-copied.json")
+
+    def _noted_copy(self, trainer: Trainer) -> tuple[int, int] | None:
+        """Whom the course that ``trainer`` goes on with was taken over from, where that is so: its process may have
+        died before it could report it."""
+        if not self._copy_note.exists():
+            return None
+        note = json.loads(self._copy_note.read_text(encoding="utf-8"))
+        copied = int(note["trial"]), int(note["env_steps"])
+        # A kill may have come between the note and the course.
+        return copied if trainer.config.seed == self._spec.seed(copied[1]) else None
 
     def cleanup(self) -> None:
         """Ends the run, with a checkpoint; it may go on later."""

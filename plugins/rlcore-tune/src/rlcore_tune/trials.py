@@ -61,9 +61,13 @@ class TrialSpec:
     evaluator_cpus: float | None = None
     names: tuple[str, ...] = field(default=())
 
+    def seed(self, copied_at: int = 0) -> int:
+        """That of its run; of one that has taken over from another after ``copied_at`` environment steps."""
+        return trial_seed(self.search_seed, self.index, copied_at)
+
     def run(self, settings: Mapping[str, Any], copied_at: int = 0) -> Resolved:
         """The config of the trial's run with ``settings``. ``ConfigError`` for what a run cannot have."""
-        overrides = dict(settings) | {"seed": trial_seed(self.search_seed, self.index, copied_at)}
+        overrides = dict(settings) | {"seed": self.seed(copied_at)}
         if self.last_env_steps is not None:
             overrides["stop.env_steps"] = min(self.last_env_steps, _asked_steps(self.common))
         if self.evaluator_cpus is not None:

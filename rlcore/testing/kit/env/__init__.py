@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlcore.envs import EnvSource
-from rlcore.testing.kit.env import columns, endings, seeds, sending, states
+from rlcore.testing.kit.env import columns, endings, models, resting, seeds, sending, states
 from rlcore.testing.kit.env.lab import EnvLab
 from rlcore.testing.kit.report import Report
 from rlcore.testing.kit.rules import Rule, examine
@@ -36,13 +36,16 @@ ENV_RULES: Sequence[Rule[EnvLab]] = (
     sending.refused_actions_change_nothing,
     sending.poll_times_out_and_loses_nothing,
     sending.closes_twice,
+    resting.resting_slots_stand_still,
     states.states_can_be_stored,
     states.states_are_copies,
     states.states_show_waiting_rows_again,
     states.states_go_on_exactly,
     states.a_state_may_be_asked_for_before_reset,
     states.frames_are_images,
-    states.its_model_is_a_model,
+    models.its_model_is_a_model,
+    models.its_model_is_where_the_environment_is,
+    models.its_model_is_pure,
 )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from rlcore.env import BatchedEnv
+from rlcore.env import BatchedEnv, Spaces
 from rlcore.envs import EnvSource, build_env, source_name
 from rlcore.testing.kit.env.play import COLUMNS, PATIENCE, Player, Recording, Row, Track, leaves_of, play
 from rlcore.testing.kit.report import Untested
@@ -80,6 +80,12 @@ class EnvLab:
     def recording(self) -> Recording:
         """What it handed over while it was played with random actions."""
         return self.record(self.seed)
+
+    @once
+    def groups(self) -> dict[str, Spaces]:
+        """The spaces of each group."""
+        with self.open_untried() as env:
+            return dict(env.groups)
 
     @once
     def tracks(self) -> dict[Track, list[Row]]:

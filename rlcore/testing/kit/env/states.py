@@ -10,7 +10,6 @@ import numpy as np
 
 from rlcore.env import StepBatch
 from rlcore.errors import CheckpointError
-from rlcore.model import BatchedModel
 from rlcore.testing.kit.env.lab import EnvLab
 from rlcore.testing.kit.env.play import (
     PATIENCE,
@@ -171,16 +170,6 @@ def frames_are_images(lab: EnvLab) -> Iterator[Fault]:
     shape, dtype = np.shape(frame), getattr(frame, "dtype", type(frame).__name__)
     if len(shape) != 3 or shape[-1] != 3 or dtype != np.uint8:
         yield Fault(f"render() gave {dtype} of shape {shape}", "give an array [height, width, 3] of uint8, or None")
-
-
-def its_model_is_a_model(lab: EnvLab) -> Iterator[Fault]:
-    """model() gives None or a BatchedModel."""
-    with lab.open() as env:
-        model: Any = env.model()
-    if model is not None and not isinstance(model, BatchedModel):
-        yield Fault(
-            f"model() gave a {type(model).__name__}", "derive it from rlcore.model.BatchedModel, or return None"
-        )
 
 
 _NO_STATE = "get_state() gives None: a run that goes on restarts its episodes"

@@ -24,7 +24,7 @@ from rlcore.runtime.base import Runtime
 from rlcore.sampling.collect import Fragment
 from rlcore.testing.environments.contexts import Contexts
 from rlcore.testing.environments.two_agent import TwoAgentEnv
-from rlcore.testing.kit.optimizer.watched import Watched
+from rlcore.testing.kit.optimizer.watched import Watched, WatchedSearch
 from rlcore.testing.kit.report import Untested
 from rlcore.testing.kit.rules import once
 from rlcore.testing.kit.trees import copied
@@ -184,13 +184,16 @@ class OptimizerLab:
 
     def task(self, policies: tuple[str, ...] = (DEFAULT_POLICY,), watch: bool = False, poison: int = 0) -> Task:
         """A lone agent's task, or that of two agents; ``watch`` notes what is done with the graphs."""
+        if len(policies) > 1 and self.graph.searches:
+            raise Untested("the graph plays all sides of a game by its rules, and the task of two agents has none")
         discrete = _takes_discrete(self.graph, self.graph_config)
         if len(policies) > 1 and not discrete:
             raise Untested("the graph acts in no Discrete space, as the task of two agents asks for")
         env: EnvSource = TwoAgentEnv if len(policies) > 1 else functools.partial(Contexts, continuous=not discrete)
         graph, settings = self.graph, self.graph_config
         if watch or poison:
-            graph, settings = Watched, {"graph": graph, "settings": settings, "poison": poison}
+            watched = WatchedSearch if graph.searches else Watched
+            graph, settings = watched, {"graph": graph, "settings": settings, "poison": poison}
         return Task(graph, settings, env, policies, self.seed)
 
     @contextmanager

@@ -28,6 +28,7 @@ from rlcore.policy_graph import (
     Weights,
 )
 from rlcore.testing.kit.trees import leaves
+from rlcore.tree_search.settings import SearchConfig
 
 #: Where the notes stand in a state.
 NOTES = "watched"
@@ -166,6 +167,23 @@ class Watched(PolicyGraph):
         self._batches = int(notes["batches"])
 
 
+class SearchingConfig(WatchedConfig):
+    """The same of a graph that searches."""
+
+    @property
+    def search(self) -> SearchConfig:
+        """How the graph searches."""
+        found: SearchConfig = self.graph.Config(**self.settings).search  # type: ignore[attr-defined]  # it searches
+        return found
+
+
+class WatchedSearch(Watched):
+    """The same, where the graph searches."""
+
+    Config = SearchingConfig
+    searches = True
+
+
 def noted(tree: Any, kind: str) -> NDArray[np.int64]:
     """The notes of one kind from every graph in a tree of states: row names ``[n, 2]``, each once."""
     found = [array for path, array in leaves(tree) if path.split("/")[-2:] == [NOTES, kind]]
@@ -173,5 +191,7 @@ def noted(tree: Any, kind: str) -> NDArray[np.int64]:
 
 
 def _names(batch: SampleBatch) -> NDArray[np.int64]:
+    if EPS_ID not in batch.cuts or T not in batch:  # a replay buffer has kept what is learnt from alone
+        return np.full((len(batch), 2), -1)
     episodes = np.repeat(batch.cuts[EPS_ID], batch.cuts[LENGTH])
     return np.stack([episodes, batch[T].astype(np.int64)], axis=1)

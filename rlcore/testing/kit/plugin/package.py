@@ -13,11 +13,12 @@ from rlcore.envs import EnvProvider
 from rlcore.errors import PluginError, UnknownPluginError, UserError
 from rlcore.hooks import Hooks
 from rlcore.registry import KINDS
+from rlcore.requirements import canonical
 from rlcore.resolve import resolve
 from rlcore.testing.kit.plugin.lab import KERNEL, PluginLab
-from rlcore.testing.kit.plugin.requirements import bounds_on, canonical, has_both_ends, holds
 from rlcore.testing.kit.report import Fault, Untested
 from rlcore.testing.kit.rules import describe
+from rlcore.version_bounds import bounds_on, has_both_ends, holds
 
 #: An id that no provider and no recipe knows.
 NOWHERE = "No-Such-Environment-v0"
