@@ -79,6 +79,6 @@ def test_connect_four_is_learnt_well_enough_to_beat_plain_search(tmp_path: Path,
     assert rungs["random"].rate >= 0.95
     assert rungs["mcts-100"].rate >= 0.7
     figures = evaluate_saved(tmp_path / "run", 2).to_tree()
-    # Whoever draws moves evenly makes mistakes in 60 % of these positions.
+    # Whoever draws moves evenly makes mistakes in 58 % of these positions.
     assert figures["mistakes"] <= 0.3
     assert figures["network_mistakes"] <= 0.45
