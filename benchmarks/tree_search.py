@@ -6,7 +6,7 @@
   two hidden layers of 128 units in numpy, one position at a time, which is what it asks for. Its evaluator remembers
   positions, as that of OpenSpiel's AlphaZero does.
 * ``ours``: simulations a second of ``rlcore.tree_search`` with the same weights, at 1, 16, 64 and 256 games side by
-  side, and one game with 16 simulations under way at once.
+  side, and one game with 8 and 16 simulations under way at once.
 * ``playouts``: games a second from the empty board to the end, every move drawn evenly, by arrays of boards.
 
 Prints one JSON object a line. OMP_NUM_THREADS=1 makes it one core. OpenSpiel comes with
@@ -35,7 +35,7 @@ HIDDEN = 128
 SIMULATIONS, ROUNDS = 200, 5
 C_PUCT = 1.5
 #: Games side by side, and simulations of each that are under way at once.
-SIZES = ((1, 1), (1, 16), (16, 1), (64, 1), (256, 1))
+SIZES = ((1, 1), (1, 8), (1, 16), (16, 1), (64, 1), (256, 1))
 BOARDS = 1 << 17
 Float32 = NDArray[np.float32]
 
