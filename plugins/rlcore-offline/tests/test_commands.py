@@ -79,3 +79,12 @@ def test_likelihoods_are_needed_for_estimates(run: Path, tmp_path: Path) -> None
     assert rlcore("record", run, "--out", tmp_path / "data", "--episodes", 2, "--deterministic").returncode == 0
     failed = rlcore("estimate", run, tmp_path / "data")
     assert failed.returncode == 2 and "--deterministic" in failed.stderr
+
+
+def test_a_policy_that_cannot_say_how_likely_actions_are_is_refused(data: Path, tmp_path: Path) -> None:
+    settings = ["--set", f"optimizer.dataset={data}", "--set", "optimizer.updates=2", "--set", "model.hidden=[8]"]
+    out = tmp_path / "cql"
+    trained = rlcore("train", "cql", "--env", "CartPole-v1", *settings, "--stop", "updates=2", "--out", out)
+    assert trained.returncode == 0, trained.stderr
+    failed = rlcore("estimate", out, data)
+    assert failed.returncode == 2 and "cannot say how likely" in failed.stderr, failed.stderr

@@ -23,6 +23,7 @@ TWO = padded(np.log([2.0, 0.5, 3.0]), np.array([1.0, 2.0, 4.0]), np.array([0, 2]
 def test_episodes_lie_side_by_side() -> None:
     np.testing.assert_allclose(TWO.rewards, [[1.0, 1.0], [4.0, 0.0]])
     np.testing.assert_allclose(TWO.weights, [[2.0, 1.0], [3.0, 3.0]])
+    np.testing.assert_allclose(TWO.relative_weights, [[2 / 3, 1 / 3], [1.0, 1.0]])
 
 
 def test_estimators_by_hand() -> None:
@@ -39,6 +40,17 @@ def test_of_the_policy_itself_all_are_the_mean_return() -> None:
         assert estimator(own) == pytest.approx(3.0)
     found = estimate(own, np.random.default_rng(0), resamples=50)
     assert found.recorded == pytest.approx(3.0) and found.effective_episodes == pytest.approx(2.0)
+
+
+def test_policies_that_have_nothing_in_common_give_numbers() -> None:
+    """Products of 200 ratios of e^-10 and e^-11 are 0 as numbers, and their quotient is e^-200."""
+    log_ratios = np.repeat([-10.0, -11.0], 200)
+    far = padded(log_ratios, np.repeat([1.0, 3.0], 200), np.array([0, 200]), 1.0)
+    assert importance(far) == 0.0 == per_decision(padded(log_ratios - 1000.0, np.ones(400), np.array([0, 200]), 1.0))
+    assert weighted(far) == pytest.approx(200.0)
+    found = estimate(far, np.random.default_rng(0), resamples=20)
+    assert found.effective_episodes == pytest.approx(1.0)
+    assert np.isfinite(found.weighted_per_decision) and np.isfinite(found.intervals["weighted_per_decision"]).all()
 
 
 def test_effective_episodes_by_hand() -> None:

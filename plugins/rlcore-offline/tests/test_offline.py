@@ -76,6 +76,11 @@ def test_evaluators_would_have_nothing_to_do(data: Path) -> None:
         trainer(data, evaluators={"count": 1}, runtime="inline")
 
 
+def test_a_dataset_has_to_be_named() -> None:
+    with pytest.raises(OptimizerError, match=r"optimizer\.dataset: name the dataset"):
+        rlcore.Trainer({"algorithm": "bc", "env": "CartPole-v1"})
+
+
 def test_a_dataset_has_to_be_there(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no dataset"):
         trainer(tmp_path / "none")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from rlcore.algorithm import Algorithm
 
-#: What a stroke brings comes long after it: PPO settles for wriggling. A member plays two whole episodes with weights of
-#: its own, and whoever gets ahead by them is followed.
+#: What a stroke brings comes long after it: PPO settles for wriggling. A member plays two whole episodes with weights
+#: of its own, and whoever gets ahead by them is followed.
 _SWIMMER = {
     "filter": "mean_std",
     "policy": {"learning_rate": 3e-4},

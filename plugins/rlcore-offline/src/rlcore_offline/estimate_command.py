@@ -23,4 +23,4 @@ def estimate(saved: Path, dataset: str, gamma: float | None, seed: int, trust: b
     """
     from rlcore_offline.judging import judge
 
-    click.echo(json.dumps(asdict(judge(saved, dataset, gamma=gamma, seed=seed, trust=trust))))
+    click.echo(json.dumps(asdict(judge(saved, dataset, gamma=gamma, seed=seed, trust=trust)), allow_nan=False))

@@ -17,11 +17,22 @@ Float64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Padded:
-    """Episodes ``[episodes, steps]``, shorter ones filled up: discounted rewards with 0, and the product of the ratios
-    up to each step with its last value."""
+    """Episodes ``[episodes, steps]``, shorter ones filled up: discounted rewards with 0, and the logarithm of the
+    product of the ratios up to each step with its last value."""
 
     rewards: Float64
-    weights: Float64
+    log_weights: Float64
+
+    @property
+    def weights(self) -> Float64:
+        """The products of the ratios up to each step."""
+        return np.exp(self.log_weights)
+
+    @property
+    def relative_weights(self) -> Float64:
+        """The same as parts of the largest of each step, at least one of which is 1: however little the policies have
+        in common, their sums are not 0."""
+        return np.exp(self.log_weights - self.log_weights.max(0))
 
 
 @dataclass(frozen=True)
@@ -49,7 +60,7 @@ def padded(log_ratios: Float64, rewards: Float64, starts: NDArray[np.int64], gam
     table, logs = np.zeros(shape), np.zeros(shape)
     table[episode, t] = rewards * gamma**t
     logs[episode, t] = log_ratios
-    return Padded(table, np.exp(logs.cumsum(1)))
+    return Padded(table, logs.cumsum(1))
 
 
 def importance(episodes: Padded) -> float:
@@ -59,7 +70,7 @@ def importance(episodes: Padded) -> float:
 
 def weighted(episodes: Padded) -> float:
     """The same divided by the sum of the products: biased, with far less variance."""
-    products = episodes.weights[:, -1]
+    products = episodes.relative_weights[:, -1]
     return float((products * episodes.rewards.sum(1)).sum() / products.sum())
 
 
@@ -70,8 +81,8 @@ def per_decision(episodes: Padded) -> float:
 
 def weighted_per_decision(episodes: Padded) -> float:
     """The same, where the products at each step are divided by their sum (Thomas 2015, section 3.3: CWPDIS)."""
-    sums = (episodes.weights * episodes.rewards).sum(0)
-    return float((sums / episodes.weights.sum(0)).sum())
+    sums = (episodes.relative_weights * episodes.rewards).sum(0)
+    return float((sums / episodes.relative_weights.sum(0)).sum())
 
 
 ESTIMATORS: dict[str, Callable[[Padded], float]] = {
@@ -89,14 +100,14 @@ def estimate(episodes: Padded, rng: np.random.Generator, resamples: int = 1000) 
     drawn: dict[str, list[float]] = {name: [] for name in ESTIMATORS}
     for _ in range(resamples):
         chosen = rng.integers(count, size=count)
-        again = Padded(episodes.rewards[chosen], episodes.weights[chosen])
+        again = Padded(episodes.rewards[chosen], episodes.log_weights[chosen])
         for name, estimator in ESTIMATORS.items():
             drawn[name].append(estimator(again))
     intervals = {}
     for name, values in drawn.items():
         low, high = np.quantile(values, (0.025, 0.975))
         intervals[name] = float(low), float(high)
-    products = episodes.weights[:, -1]
+    products = episodes.relative_weights[:, -1]
     return Estimates(
         float(episodes.rewards.sum(1).mean()),
         **found,

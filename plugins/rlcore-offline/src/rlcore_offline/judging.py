@@ -33,10 +33,10 @@ def judge(
         raise UserError(f"dataset {dataset} does not say how likely its actions were: record without --deterministic")
     graph = saved.build(framework_of(saved.settings.graph), trust)
     assert isinstance(graph, PolicyGraph)
-    log_probs = getattr(graph, "log_probs", None)
-    if log_probs is None or graph.initial_state(1):
+    log_probs = None if graph.initial_state(1) else graph.log_probs(filtered(saved.filters(), batch))
+    if log_probs is None:
         raise UserError(f"{saved.settings.graph} cannot say how likely a recorded action is")
-    ratios = np.asarray(log_probs(filtered(saved.filters(), batch)), np.float64) - batch[ACTION_LOGP]
+    ratios = log_probs.astype(np.float64) - batch[ACTION_LOGP]
     discount = graph.config.discount if gamma is None else gamma
     episodes = padded(ratios, batch[REWARDS].astype(np.float64), batch.cuts[START], discount)
     return estimate(episodes, np.random.default_rng(seed))

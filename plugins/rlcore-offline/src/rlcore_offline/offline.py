@@ -26,8 +26,8 @@ from rlcore_offline.sources import load
 class OfflineConfig(OptimizerConfig):
     """Settings of ``offline``."""
 
-    #: A folder that ``rlcore record`` wrote, or ``minari:NAME``.
-    dataset: str
+    #: A folder that ``rlcore record`` wrote, or ``minari:NAME``. A run needs one.
+    dataset: str | None = None
     #: Rows of one update; of recurrent policies about as many, in whole episodes.
     minibatch_size: int = Field(default=256, ge=1)
     #: Updates of a step.
@@ -63,6 +63,8 @@ class Offline(PolicyOptimizer):
         (self._policy_id,) = trains
         self.learner = Learner({self._policy_id: local.graph_spec(self._policy_id)}, config.devices)
         self._rng = np.random.default_rng(config.seed)
+        if config.dataset is None:
+            raise OptimizerError("optimizer.dataset: name the dataset to learn from; rlcore record RUN writes one")
         dataset = load(config.dataset)
         self._check_spaces(dataset)
         self._lessons = lessons(self.learner, self._policy_id, self._seen(dataset.batch))
