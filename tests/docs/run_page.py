@@ -29,8 +29,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import local_packages
 import yaml
+
+# This file runs as a script, also where Python is told to look for nothing beside it.
+sys.path.insert(0, str(Path(__file__).parent))
+
+import local_packages
 
 ROOT = Path(__file__).parents[2]
 FENCE = re.compile(r"^(?P<indent> *)```(?P<info>[^`\n]*)\n(?P<body>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)

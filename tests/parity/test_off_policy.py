@@ -76,8 +76,8 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
     "sac_discrete": ("sac", VECTOR, DISCRETE, {"model": SMALL, "temperature_learning_rate": 1e-2}),
     "sac_masked": ("sac", MASKED, Discrete(4), {"model": SMALL}),
     "sac_discrete_nature": ("sac", IMAGE, DISCRETE, {"model": {"hidden": [8]}}),
-    "cql": ("cql", VECTOR, BOX, {"model": SMALL, "samples": 3}),
-    "cql_nature": ("cql", IMAGE, BOX, {"model": {"hidden": [8]}, "samples": 2, "temperature": 0.3}),
+    "cql": ("cql", VECTOR, BOX, {"model": SMALL, "samples": 3, "conservative_weight": 0.5}),
+    "cql_nature": ("cql", IMAGE, BOX, {"model": {"hidden": [8]}, "samples": 2, "temperature": 0.3, "conservative_weight": 0.5}),
     "cql_discrete": ("cql", VECTOR, DISCRETE, {"model": SMALL, "conservative_weight": 0.5}),
     "cql_masked": ("cql", MASKED, Discrete(4), {"model": SMALL}),
 }

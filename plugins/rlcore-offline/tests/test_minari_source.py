@@ -66,6 +66,7 @@ def test_actions_go_back_to_what_networks_give() -> None:
 
 def test_a_dataset_of_minari(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
+    pytest.importorskip("jax", reason="Minari needs jax to write a dataset")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     collector = minari.DataCollector(gymnasium.make("CartPole-v1"))
     lengths = []

@@ -8,7 +8,7 @@ from rlcore.algorithm import Algorithm
 #: of its own, and whoever gets ahead by them is followed.
 _SWIMMER = {
     "filter": "mean_std",
-    "policy": {"learning_rate": 3e-4},
+    "policy": {"learning_rate": 3e-4, "gamma": 0.999},
     "model": {"hidden": [16, 16]},
     "optimizers": {
         "nested_es": {
