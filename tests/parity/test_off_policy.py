@@ -77,7 +77,12 @@ CASES: dict[str, tuple[str, Any, Any, dict[str, Any]]] = {
     "sac_masked": ("sac", MASKED, Discrete(4), {"model": SMALL}),
     "sac_discrete_nature": ("sac", IMAGE, DISCRETE, {"model": {"hidden": [8]}}),
     "cql": ("cql", VECTOR, BOX, {"model": SMALL, "samples": 3, "conservative_weight": 0.5}),
-    "cql_nature": ("cql", IMAGE, BOX, {"model": {"hidden": [8]}, "samples": 2, "temperature": 0.3, "conservative_weight": 0.5}),
+    "cql_nature": (
+        "cql",
+        IMAGE,
+        BOX,
+        {"model": {"hidden": [8]}, "samples": 2, "temperature": 0.3, "conservative_weight": 0.5},
+    ),
     "cql_discrete": ("cql", VECTOR, DISCRETE, {"model": SMALL, "conservative_weight": 0.5}),
     "cql_masked": ("cql", MASKED, Discrete(4), {"model": SMALL}),
 }
