@@ -111,8 +111,8 @@ def makers(settings: Mapping[str, Any] = SMALL) -> EvaluatorMaker:
     init = EvaluatorMaker.__init__
 
     # The parts of a run keep their maker to themselves, and it is what its workers are made of.
-    def noting(self: EvaluatorMaker, *arguments: Any) -> None:
-        init(self, *arguments)
+    def noting(self: EvaluatorMaker, *arguments: Any, **named: Any) -> None:
+        init(self, *arguments, **named)
         made.append(self)
 
     EvaluatorMaker.__init__ = noting  # type: ignore[method-assign]

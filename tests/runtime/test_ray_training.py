@@ -204,8 +204,8 @@ def test_a_worker_that_samples_imports_no_framework_and_stays_small(ray_runtime:
     makers: list[EvaluatorMaker] = []
     init = EvaluatorMaker.__init__
 
-    def noting(self: EvaluatorMaker, *arguments: Any) -> None:
-        init(self, *arguments)
+    def noting(self: EvaluatorMaker, *arguments: Any, **named: Any) -> None:
+        init(self, *arguments, **named)
         makers.append(self)
 
     config = on("inline", 1, algorithm="ppo", framework="torch")
