@@ -39,6 +39,8 @@ class TaskPool:
 
         What a task raises does not end the run at once: the evaluator is replaced, as the crew does.
         """
+        # Of one that was interrupted calls may be under way, and their answers are none of this one's.
+        self._calls.forget()
         todo, done = deque(range(len(tasks))), dict[int, Done]()
         while len(done) < len(tasks):
             for place in self._calls.idle()[: len(todo)]:

@@ -35,7 +35,7 @@ HANDS = Dict({"left": Discrete(3), "right": Discrete(2), "force": Box(-1.0, 1.0,
 )
 def test_masks_of_all_forms_are_drawn_and_obeyed(mask: Any, actions: Any) -> None:
     report = check_env(Drawn, {"observation_space": Dict({"action_mask": mask, "place": OBS}), "action_space": actions})
-    assert set(report.untested) == {"frames_are_images"}
+    assert set(report.untested) == {"frames_are_images", "its_model_is_where_the_environment_is", "its_model_is_pure"}
 
 
 def test_a_forbidden_action_is_refused() -> None:

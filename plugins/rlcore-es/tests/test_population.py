@@ -10,6 +10,7 @@ import pytest
 from rlcore.evaluator_messages import Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.registry import load
+from rlcore.testing.environments import TwoAgentEnv
 from rlcore.testing.environments.contexts import Contexts
 from rlcore_es.layout import Layout
 from rlcore_es.noise import noise_table
@@ -141,3 +142,29 @@ def test_slots_without_a_member_rest_where_they_can() -> None:
     lengths = sum(episode.length for episode in copies.metrics.episodes)
     # Each step pays 1.
     assert copies.env_steps == copies.returns["default"].sum() + lengths < vector.env_steps
+
+
+@pytest.mark.parametrize("separate_groups", [False, True])
+def test_episodes_of_several_agents_are_closed_once(separate_groups: bool) -> None:
+    """Whether the agents are handed over together or each in a group of its own: everybody plays whole episodes."""
+    graph, agents = load("policy_graph", "numpy.pg"), ("even", "odd")
+    one = PolicyEvaluator(
+        env=TwoAgentEnv,
+        env_settings={"agent_ids": agents, "separate_groups": separate_groups},
+        policies=dict.fromkeys(agents, graph),
+        policy_of={name: name for name in agents},
+        num_envs=2,
+        rng=1,
+    )
+    weights = one.get_weights()
+    layouts = {
+        name: Layout(tuple((weight, array.shape) for weight, array in sorted(own.items())))
+        for name, own in weights.items()
+    }
+    whole = population(layouts=layouts, pairs=3, task_pairs=3, slots=2, common_starts=False, evaluations=1)
+    one.perform(KeepTable(whole.table_name), noise_table(1_000, 7))
+    found: Outcome = one.perform(whole.order(0, 0), Update({}, 1, {}, {}), weights)
+    (episode,) = found.metrics.episodes
+    # Seven members, none of whom is done because two groups say that an episode is over.
+    assert episode.length == 8
+    assert found.env_steps >= 7 * episode.length

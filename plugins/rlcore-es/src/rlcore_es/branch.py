@@ -77,7 +77,9 @@ class Branch:
     def explore(
         self, population: Population, generation: int, tasks: list[int], update: Update, weights: dict[str, Weights]
     ) -> Report:
-        """Has ``tasks`` done with these weights."""
+        """Has ``tasks`` done with these weights; all are still to be done where nobody is below it."""
+        if not self._below:
+            return Report(Outcome(), list(tasks))
         sent = self._runtime.put(update), self._runtime.put(weights)
         if self._are_branches:
             return self._explore_below(population, generation, tasks, sent)

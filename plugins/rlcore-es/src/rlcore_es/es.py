@@ -8,20 +8,19 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.acting import stack
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_messages import SampleInfo
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.ledger import Ledger
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_graph import PolicyGraph, Remark, Weights
+from rlcore.policy_graph import Remark, Weights
 from rlcore.policy_optimizer import PolicyOptimizer, Prospect, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.schedule import value_at
 from rlcore_es import exact_statistics
 from rlcore_es.config import ESConfig
 from rlcore_es.exploring import Exploration, Flat
-from rlcore_es.layout import Layout
+from rlcore_es.layout import Layout, moved
 from rlcore_es.noise import noise_table
 from rlcore_es.population import KeepTable, Outcome, Population
 from rlcore_es.tree import Tree
@@ -182,16 +181,3 @@ class ES(PolicyOptimizer):
         }
         self._ledger.set_state(state["ledger"])
         self._generation = int(state["generation"])
-
-
-def moved(policy_id: str, graph: PolicyGraph) -> frozenset[str]:
-    """The weights of a policy that are moved: of those that are trained, what deterministic actions depend on."""
-    actor = graph.actor()
-    reads = graph.acting if actor is None else stack(actor, 1).reads
-    names = graph.trainable & reads
-    if not names:
-        raise OptimizerError(
-            f"optimizer es cannot train policy '{policy_id}': no weight that {type(graph).__name__} trains is read in "
-            "acting"
-        )
-    return names

@@ -60,6 +60,8 @@ class Flat(Exploration):
 
     def explore(self, population: Population, generation: int, sent: tuple[Ref, ...]) -> Outcome:
         calls, todo, parts = self._calls, deque(range(population.tasks)), list[Outcome]()
+        # Of a generation that was interrupted calls may be under way.
+        calls.forget()
         while todo or calls.count():
             self._give(todo, population, generation, sent)
             # With nothing to give out there is no hurry before all are back.

@@ -1,4 +1,4 @@
-"""Layout: where the weights of a policy that are moved stand in one vector."""
+"""Layout: which weights of a policy are moved, and where they stand in one vector."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.policy_graph import Weights
+from rlcore.acting import stack
+from rlcore.errors import OptimizerError
+from rlcore.policy_graph import PolicyGraph, Weights
 
 
 @dataclass(frozen=True)
@@ -48,3 +50,16 @@ class Layout:
     def stacks(self, vectors: NDArray[np.float32]) -> Weights:
         """Those of many vectors ``[n, size]``, as ``{name: [n, *shape]}``."""
         return {name: vectors[:, part].reshape(len(vectors), *shape) for name, shape, part in self._parts()}
+
+
+def moved(policy_id: str, graph: PolicyGraph) -> frozenset[str]:
+    """The weights of a policy that are moved: of those that are trained, what deterministic actions depend on."""
+    actor = graph.actor()
+    reads = graph.acting if actor is None else stack(actor, 1).reads
+    names = graph.trainable & reads
+    if not names:
+        raise OptimizerError(
+            f"evolution cannot train policy '{policy_id}': no weight that {type(graph).__name__} trains is read in "
+            "acting"
+        )
+    return names

@@ -24,9 +24,8 @@ from rlcore.policy_optimizer import OptimizerConfig, PolicyOptimizer, StepResult
 from rlcore.runtime.base import Runtime
 from rlcore.schedule import NonNegativeSchedule, value_at
 from rlcore.task_pool import Done, TaskPool
-from rlcore_es.es import moved
 from rlcore_es.inner import InnerTraining, optimizer_of
-from rlcore_es.layout import Layout
+from rlcore_es.layout import Layout, moved
 from rlcore_es.shares import parents_shares
 
 #: ``{policy_id: state of its graph}``

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -195,7 +195,7 @@ class Play:
             (running,) = self._running.values()
             running += step.reward
             self._count(self._sent)
-            self._turn(step)
+            self._turn([step])
             self._sent.fill(False)
             return
         seen = np.zeros(len(self._sent), np.bool_)
@@ -205,8 +205,7 @@ class Play:
                 np.add.at(self._running[policy_id], step.slot[rows], step.reward[rows])
         moved = self._sent & seen
         self._count(moved)
-        for step in steps.values():
-            self._turn(step)
+        self._turn(list(steps.values()))
         self._sent &= ~moved
 
     def _count(self, moved: NDArray[np.bool_]) -> None:
@@ -214,13 +213,15 @@ class Play:
         self._length += moved
         self._played.env_steps += int(np.count_nonzero(moved))
 
-    def _turn(self, step: StepBatch) -> None:
-        """Closes episodes that are over, forgets those that were lost."""
-        if np.count_nonzero(step.episode_over):
-            self._close(np.unique(step.slot[step.episode_over]))
-        if np.count_nonzero(step.first):
-            begun = step.slot[step.first & ~step.episode_over]
-            lost = begun[self._sent[begun] & self._open[begun] & (self._length[begun] > 0)]
+    def _turn(self, steps: Sequence[StepBatch]) -> None:
+        """Closes episodes that are over, forgets those that were lost: each once, whatever groups and agents say so."""
+        over = [step.slot[step.episode_over] for step in steps if np.count_nonzero(step.episode_over)]
+        if over:
+            self._close(np.unique(np.concatenate(over)))
+        begun = [step.slot[step.first & ~step.episode_over] for step in steps if np.count_nonzero(step.first)]
+        if begun:
+            slots = np.unique(np.concatenate(begun))
+            lost = slots[self._sent[slots] & self._open[slots] & (self._length[slots] > 0)]
             self._played.lost_steps += int(self._length[lost].sum())
             self._forget(lost)
 
