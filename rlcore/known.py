@@ -59,7 +59,7 @@ KNOWN: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "optimizer": ("async_gradients", "sharded_ps", "async_samples"),
             "algorithm": ("a3c", "a3c_ps", "impala", "appo"),
         },
-        "rlcore-alphazero": {"optimizer": ("alphazero",), "algorithm": ("alphazero",)},
+        "rlcore-alphazero": {"optimizer": ("alphazero",), "algorithm": ("alphazero",), "command": ("ladder",)},
         "rlcore-es": {"optimizer": ("es", "nested_es"), "algorithm": ("es", "ppo_es", "a3c_es")},
         "rlcore-model": {"optimizer": ("mbpo",), "algorithm": ("mpc", "mbpo")},
         "rlcore-multiagent": {

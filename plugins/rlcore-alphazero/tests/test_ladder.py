@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 import rlcore
 from rlcore.errors import UserError
-from rlcore_alphazero.__main__ import main
 from rlcore_alphazero.ladder import Judged, LadderConfig, Rung, climb, judge, versions_of
+from rlcore_alphazero.ladder_command import ladder
 from rlcore_alphazero.showing import mistakes_table, table
 
 pytest.importorskip("rlcore_torch")
@@ -78,11 +78,11 @@ def test_tables_have_a_line_a_version() -> None:
 
 
 def test_the_command_prints_tables_and_writes_them_with_a_picture(run: Path) -> None:
-    result = CliRunner().invoke(main, [str(run), "--mcts", "5", "--openings", "1", "--checkpoints", "1"])
+    result = CliRunner().invoke(ladder, [str(run), "--mcts", "5", "--openings", "1", "--checkpoints", "1"])
     assert result.exit_code == 0, result.output
     assert "mcts-5" in result.stdout
     assert [row["opponent"] for row in json.loads((run / "ladder.json").read_text())] == ["random", "mcts-5"]
     assert [row["part"] for row in json.loads((run / "mistakes.json").read_text())] == ["all"]
     assert (run / "ladder.png").read_bytes().startswith(b"\x89PNG")
-    wrong = CliRunner().invoke(main, [str(run), "--mcts", "many"])
+    wrong = CliRunner().invoke(ladder, [str(run), "--mcts", "many"])
     assert wrong.exit_code == 2 and "'many' is not numbers by commas" in wrong.output

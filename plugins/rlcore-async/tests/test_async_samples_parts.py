@@ -10,8 +10,8 @@ from pydantic import ValidationError
 
 from rlcore.batch import MultiAgentBatch, SampleBatch
 from rlcore.evaluator_messages import Metrics, SampleInfo
+from rlcore.learnt import Learnt
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.policy_optimizer import MeanStats
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.sample_stream import Sample
 from rlcore.sampling.collect import Fragment
@@ -130,7 +130,7 @@ def test_a_learner_goes_on_from_the_state_of_another() -> None:
 def test_a_batch_of_other_policies_is_nothing_to_learn_from() -> None:
     (own,) = collected(1)
     done = learner().learn(4, MultiAgentBatch({"another": own["default"]}, 4))
-    assert done.learnt == (0, 0, 0, MeanStats())
+    assert done.learnt == Learnt()
 
 
 @pytest.mark.parametrize("key", ["replay_share", "batch_size", "learner_queue", "max_staleness"])

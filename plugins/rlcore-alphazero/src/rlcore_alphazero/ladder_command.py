@@ -1,27 +1,25 @@
-"""``python -m rlcore_alphazero RUN``: the ladder of a run, as a table and a picture."""
+"""``rlcore ladder``: the versions of a run against players of known strength and each other."""
 
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import click
 
-from rlcore.errors import UserError
 from rlcore_alphazero.ladder import LadderConfig, climb, judge, versions_of
 from rlcore_alphazero.showing import draw, mistakes_table, table, trees
 
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--openings", default=20, show_default=True, help="Each is played from every place.")
+@click.option("--openings", type=click.IntRange(min=1), default=20, show_default=True, help="Each is played from every place.")
 @click.option("--mcts", default="100,400,1600", show_default=True, help="Simulations of plain searches, by commas.")
 @click.option("--simulations", type=click.IntRange(min=1), help="Of the run's versions; else as in self-play.")
 @click.option("--checkpoints", default="", help="Iterations, by commas, whose versions take part; else all.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--trust", is_flag=True, help="Import the modules that the checkpoints name.")
-def main(
+def ladder(
     run: Path, openings: int, mcts: str, simulations: int | None, checkpoints: str, seed: int, trust: bool
 ) -> None:
     """Play the checkpoints of RUN against a random player, plain Monte Carlo tree search and each other.
@@ -46,16 +44,11 @@ def main(
 
 
 def _numbers(text: str) -> tuple[int, ...]:
-    """What stands between the commas; ``click.BadParameter`` for what is no number."""
+    """What stands between the commas; ``click.BadParameter`` for what is no number from 1 on."""
     try:
-        return tuple(int(number) for number in text.split(",") if number.strip())
+        numbers = tuple(int(number) for number in text.split(",") if number.strip())
     except ValueError as error:
         raise click.BadParameter(f"'{text}' is not numbers by commas") from error
-
-
-if __name__ == "__main__":
-    try:
-        main(standalone_mode=False)
-    except (UserError, click.ClickException) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    if any(number < 1 for number in numbers):
+        raise click.BadParameter(f"'{text}': numbers from 1 on are wanted")
+    return numbers
