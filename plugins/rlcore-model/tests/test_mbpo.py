@@ -94,6 +94,17 @@ def test_policies_and_dynamics_learn_as_much_as_is_stated() -> None:
         assert rows[1]["imagine_s"] >= 0.0 and rows[1]["dynamics_s"] >= 0.0
 
 
+def test_the_statistics_of_dynamics_are_not_those_of_the_policy() -> None:
+    with Trainer(mbpo()) as trainer:
+        first, second = trainer.step(), trainer.step()
+    # Nothing but dynamics has learnt in the first iteration; a likelihood has its own name, and all terms together one.
+    assert not {"loss", "grad_norm", "q_loss"} & first.keys()
+    of_dynamics = {name for name in first if name.startswith("dynamics_")} - {"dynamics_s"}
+    terms = {"loss", "end_loss", "bounds_loss", "prediction_error", "total_loss", "grad_norm"}
+    assert of_dynamics == {f"dynamics_{name}" for name in terms}
+    assert {"q_loss", "grad_norm", *of_dynamics} <= second.keys()
+
+
 def test_it_imagines_as_much_as_is_stated_and_forgets_the_oldest() -> None:
     with Trainer(mbpo()) as trainer:
         optimizer: Any = trainer.optimizers[0]

@@ -29,6 +29,16 @@ class DynamicsReport(NamedTuple):
     stats: MeanStats
 
 
+def statistic_name(name: str) -> str:
+    """What a statistic of an update of dynamics is called beside those of the policy: it begins with ``dynamics_``.
+
+    ``loss``, the sum of all terms, becomes ``dynamics_total_loss``; ``dynamics_loss`` is one of these.
+    """
+    if name == "loss":
+        return "dynamics_total_loss"
+    return name if name.startswith("dynamics_") else f"dynamics_{name}"
+
+
 class DynamicsLearner:
     """Holds the graphs of the dynamics and learns; in the driver, or as a worker."""
 
@@ -42,7 +52,8 @@ class DynamicsLearner:
         stats = MeanStats()
         for policy_id, (batch, minibatches) in work.items():
             for output in self.learner.learn_minibatches(policy_id, batch, minibatches):
-                stats.add(policy_id, output.stats, output.rows or 0)
+                own = {statistic_name(name): value for name, value in output.stats.items()}
+                stats.add(policy_id, own, output.rows or 0)
         return DynamicsReport(self.learner.acting_weights(), stats), self.get_state()
 
     def get_weights(self) -> dict[str, Weights]:
