@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rlcore.batch import SampleBatch
 from rlcore.errors import ConfigError, OptimizerError, SpaceError, UnknownPluginError, UserError
+from rlcore.learning.dynamics import TARGETS
 from rlcore.trainer import Trainer
 
 pytest.importorskip("rlcore_torch")
@@ -94,6 +96,44 @@ def test_policies_and_dynamics_learn_as_much_as_is_stated() -> None:
         assert rows[1]["imagine_s"] >= 0.0 and rows[1]["dynamics_s"] >= 0.0
 
 
+def test_the_statistics_of_dynamics_are_not_those_of_the_policy() -> None:
+    with Trainer(mbpo()) as trainer:
+        first, second = trainer.step(), trainer.step()
+    # Nothing but dynamics has learnt in the first iteration; a likelihood has its own name, and all terms together one.
+    assert not {"loss", "grad_norm", "q_loss"} & first.keys()
+    of_dynamics = {name for name in first if name.startswith("dynamics_")} - {"dynamics_s"}
+    terms = {"loss", "end_loss", "bounds_loss", "prediction_error", "total_loss", "grad_norm"}
+    assert of_dynamics == {f"dynamics_{name}" for name in terms}
+    assert {"q_loss", "grad_norm", *of_dynamics} <= second.keys()
+
+
+@pytest.fixture
+def first_rows_are_nan(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first minibatch of every piece of work of the dynamics has a reward that is NaN."""
+    from rlcore_torch import Dynamics
+
+    whole = Dynamics.loss_columns
+
+    def broken(self: Dynamics, batch: SampleBatch) -> dict[str, np.ndarray]:
+        columns = whole(self, batch)
+        columns[TARGETS][0] = np.nan
+        return columns
+
+    monkeypatch.setattr(Dynamics, "loss_columns", broken)
+
+
+@pytest.mark.usefixtures("first_rows_are_nan")
+def test_updates_that_dynamics_skip_are_counted() -> None:
+    with Trainer(mbpo()) as here, Trainer(mbpo(dynamics=PARALLEL)) as parallel:
+        # One of each of three rounds; in parallel the last round's is still to come, and is in the state.
+        assert here.step()["skipped_updates"] == 3
+        assert parallel.step()["skipped_updates"] == 2
+        saved = parallel.optimizers[0].get_state()["training"]
+        training: Any = here.optimizers[0].training
+        training.set_state(saved)
+        assert [report.skipped for report in training.ready()] == [1]
+
+
 def test_it_imagines_as_much_as_is_stated_and_forgets_the_oldest() -> None:
     with Trainer(mbpo()) as trainer:
         optimizer: Any = trainer.optimizers[0]
@@ -155,6 +195,24 @@ def test_six_iterations_are_three_saved_and_three_more(config: dict[str, Any], t
         for _ in range(3):
             trainer.step()
         assert same(weights(trainer), whole)
+
+
+@pytest.mark.parametrize(("before", "after", "pending"), [({}, PARALLEL, 0), (PARALLEL, {}, 1)], ids=["to", "from"])
+def test_a_run_goes_on_with_dynamics_that_learn_elsewhere(
+    before: dict[str, Any], after: dict[str, Any], pending: int
+) -> None:
+    with Trainer(mbpo(dynamics=before)) as first, Trainer(mbpo(dynamics=after)) as second:
+        first.step()
+        saved = first.optimizers[0].get_state()
+        second.optimizers[0].set_state(saved)
+        again: dict[str, Any] = second.optimizers[0].get_state()["training"]
+        assert len(again["reports"]) == len(saved["training"]["reports"]) == pending
+        learners = [training["learner"]["graphs"]["default"]["weights"] for training in (saved["training"], again)]
+        assert same(*learners)
+        training: Any = second.optimizers[0].training
+        for report, delivered in zip(saved["training"]["reports"], training.ready(), strict=True):
+            assert same(report["weights"]["default"], delivered.weights["default"])
+        second.step()
 
 
 @pytest.mark.parametrize(("config", "more"), [(mbpo(), 0), (mpc(), 4)], ids=["mbpo", "mpc"])

@@ -23,10 +23,32 @@ Work = Mapping[str, tuple[SampleBatch, int]]
 
 
 class DynamicsReport(NamedTuple):
-    """What one piece of work came to: the new weights by policy, and the statistics of its updates."""
+    """What one piece of work came to: the new weights by policy, the statistics of its updates and how many of these
+    were skipped."""
 
     weights: dict[str, Weights]
     stats: MeanStats
+    skipped: int
+
+    def to_tree(self) -> dict[str, Any]:
+        """For a checkpoint."""
+        stats = {"sums": self.stats.sums, "weights": self.stats.weights}
+        return {"weights": self.weights, "stats": stats, "skipped": self.skipped}
+
+    @classmethod
+    def from_tree(cls, tree: Mapping[str, Any]) -> DynamicsReport:
+        """The report whose ``to_tree`` this is."""
+        return cls(tree["weights"], MeanStats(**tree["stats"]), int(tree["skipped"]))
+
+
+def statistic_name(name: str) -> str:
+    """What a statistic of an update of dynamics is called beside those of the policy: it begins with ``dynamics_``.
+
+    ``loss``, the sum of all terms, becomes ``dynamics_total_loss``; ``dynamics_loss`` is one of these.
+    """
+    if name == "loss":
+        return "dynamics_total_loss"
+    return name if name.startswith("dynamics_") else f"dynamics_{name}"
 
 
 class DynamicsLearner:
@@ -39,11 +61,13 @@ class DynamicsLearner:
         """From all minibatches of ``work``, when ``env_steps`` more have been sampled. The report, and the state after
         it, for one that takes this one's place. ``NonFiniteError`` after too many skipped updates in a row."""
         self.learner.advance(env_steps)
-        stats = MeanStats()
+        stats, skipped = MeanStats(), 0
         for policy_id, (batch, minibatches) in work.items():
             for output in self.learner.learn_minibatches(policy_id, batch, minibatches):
-                stats.add(policy_id, output.stats, output.rows or 0)
-        return DynamicsReport(self.learner.acting_weights(), stats), self.get_state()
+                own = {statistic_name(name): value for name, value in output.stats.items()}
+                stats.add(policy_id, own, output.rows or 0)
+                skipped += output.skipped
+        return DynamicsReport(self.learner.acting_weights(), stats, skipped), self.get_state()
 
     def get_weights(self) -> dict[str, Weights]:
         """What acting in the dynamics reads, by policy."""
@@ -59,44 +83,58 @@ class DynamicsLearner:
 
 
 class DynamicsTraining(ABC):
-    """The driver's side. Each round: ``ready`` what came of the rounds before, ``learn`` from this one's."""
+    """The driver's side. Each round: ``ready`` what came of the rounds before, ``learn`` from this one's.
+
+    All kinds have the same state, so that a run may go on with another kind.
+    """
+
+    def __init__(self) -> None:
+        #: Those that ``ready`` has not given yet.
+        self._reports: list[DynamicsReport] = []
 
     @abstractmethod
     def learn(self, env_steps: int, work: Work) -> None:
         """Has the dynamics learn, when ``env_steps`` more have been sampled."""
 
-    @abstractmethod
     def ready(self) -> list[DynamicsReport]:
         """The reports that are there before the policy learns, each once."""
+        reports, self._reports = self._reports, []
+        return reports
 
-    @abstractmethod
     def get_state(self) -> dict[str, Any]:
-        """A tree from which ``set_state`` goes on exactly."""
+        """A tree from which ``set_state`` goes on exactly. What is under way is waited for, and its report is in it."""
+        learner = self._learner_state()
+        return {"learner": learner, "reports": [report.to_tree() for report in self._reports]}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from ``get_state``'s tree, also from that of another kind."""
+        self._set_learner_state(state["learner"])
+        self._reports = [DynamicsReport.from_tree(tree) for tree in state["reports"]]
 
     @abstractmethod
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from ``get_state``'s tree."""
+    def _learner_state(self) -> dict[str, Any]:
+        """The learner's, once nothing is under way."""
+
+    @abstractmethod
+    def _set_learner_state(self, state: dict[str, Any]) -> None:
+        """The learner goes on from it; what is under way is forgotten."""
 
 
 class TrainingHere(DynamicsTraining):
     """In the driver: a round's samples are in what its policy learns from."""
 
     def __init__(self, specs: Mapping[str, GraphSpec], devices: Sequence[str]) -> None:
+        super().__init__()
         self._learner = DynamicsLearner(specs, devices)
-        self._reports: list[DynamicsReport] = []
 
     def learn(self, env_steps: int, work: Work) -> None:
         self._reports.append(self._learner.learn(env_steps, work)[0])
 
-    def ready(self) -> list[DynamicsReport]:
-        reports, self._reports = self._reports, []
-        return reports
+    def _learner_state(self) -> dict[str, Any]:
+        return self._learner.get_state()
 
-    def get_state(self) -> dict[str, Any]:
-        return {"learner": self._learner.get_state()}
-
-    def set_state(self, state: dict[str, Any]) -> None:
-        self._learner.set_state(state["learner"])
+    def _set_learner_state(self, state: dict[str, Any]) -> None:
+        self._learner.set_state(state)
 
 
 class TrainingInParallel(DynamicsTraining):
@@ -110,6 +148,7 @@ class TrainingInParallel(DynamicsTraining):
     def __init__(
         self, specs: Mapping[str, GraphSpec], devices: Sequence[str], runtime: Runtime, evaluators: EvaluatorSet
     ) -> None:
+        super().__init__()
         gpus = sum(device.startswith("cuda") for device in devices)
         build = functools.partial(DynamicsLearner, specs, devices)
         self._runtime = runtime
@@ -117,7 +156,6 @@ class TrainingInParallel(DynamicsTraining):
         self._before: Ref | None = None
         self._crew = evaluators.others("dynamics learner", [build], Resources(gpus=gpus), self._bring_up)
         self._calls: InFlight[tuple[int, Ref]] = InFlight(runtime, self._crew, 1)
-        self._reports: list[DynamicsReport] = []
 
     def _bring_up(self, handle: Handle, index: int, life: int) -> list[Ref]:
         return [] if self._before is None else [handle.submit("set_state", self._before)]
@@ -133,10 +171,6 @@ class TrainingInParallel(DynamicsTraining):
             list(self._calls.arrived())
         self._calls.submit(0, (env_steps, work), "learn", env_steps, work, returns=2)
 
-    def ready(self) -> list[DynamicsReport]:
-        reports, self._reports = self._reports, []
-        return reports
-
     def _wait(self) -> None:
         """Until the work under way is done."""
         while self._calls.count():
@@ -148,17 +182,12 @@ class TrainingInParallel(DynamicsTraining):
                     self._reports.append(done.value)
                     self._before = done.others[0]
 
-    def get_state(self) -> dict[str, Any]:
-        """What is under way is waited for, and its report is in it."""
+    def _learner_state(self) -> dict[str, Any]:
         self._wait()
-        reports = [
-            {"weights": one.weights, "stats": {"sums": one.stats.sums, "weights": one.stats.weights}}
-            for one in self._reports
-        ]
-        return {"learner": self._crew.ask("get_state")[0], "reports": reports}
+        state: dict[str, Any] = self._crew.ask("get_state")[0]
+        return state
 
-    def set_state(self, state: dict[str, Any]) -> None:
+    def _set_learner_state(self, state: dict[str, Any]) -> None:
         self._calls.forget()
-        self._before = self._runtime.put(state["learner"])
+        self._before = self._runtime.put(state)
         self._crew.ask("set_state", self._before)
-        self._reports = [DynamicsReport(one["weights"], MeanStats(**one["stats"])) for one in state["reports"]]

@@ -88,6 +88,7 @@ class MBPO(PolicyOptimizer):
             for report in self.training.ready():
                 self._imagine_with(report.weights)
                 found.stats.merge(report.stats)
+                found.skipped += report.skipped
             known = now()
             self.learner.advance(batch.env_steps)
             if self.pace.env_steps >= self.config.learning_starts:
@@ -180,10 +181,9 @@ class MBPO(PolicyOptimizer):
         return self.memories
 
     def get_learning_state(self) -> dict[str, Any]:
-        training = self.training.get_state()
         return {
             "learner": self.learner.get_state(),
-            "training": training,
+            "training": self.training.get_state(),
             "imagined_with": {policy_id: one.get_state() for policy_id, one in self._dynamics.items()},
             "pace": self.pace.get_state(),
             "dynamics_pace": self.dynamics_pace.get_state(),
