@@ -13,7 +13,9 @@ from rlcore_alphazero.showing import draw, mistakes_table, table, trees
 
 @click.command()
 @click.argument("run", type=click.Path(path_type=Path))
-@click.option("--openings", type=click.IntRange(min=1), default=20, show_default=True, help="Each is played from every place.")
+@click.option(
+    "--openings", type=click.IntRange(min=1), default=20, show_default=True, help="Each is played from every place."
+)
 @click.option("--mcts", default="100,400,1600", show_default=True, help="Simulations of plain searches, by commas.")
 @click.option("--simulations", type=click.IntRange(min=1), help="Of the run's versions; else as in self-play.")
 @click.option("--checkpoints", default="", help="Iterations, by commas, whose versions take part; else all.")
