@@ -79,8 +79,8 @@ def test_whatever_overtakes_something_else(seed: int, expected: dict[str, Any]) 
 
 
 def test_losses_that_are_far_between_do_not_end_a_run() -> None:
-    steps = 10
-    assert outcome(3, {"name": "sim", "rates": {"crash": 0.08}}, steps, fan_out=2) == outcome(steps=steps)
+    steps = 20
+    assert outcome(3, {"name": "sim", "rates": {"crash": 0.04}}, steps, fan_out=2) == outcome(steps=steps)
 
 
 @pytest.mark.xdist_group("ray")
