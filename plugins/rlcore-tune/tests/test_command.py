@@ -138,6 +138,20 @@ def test_a_trial_that_fails_ends_itself_and_not_the_search(tune: Tune, tmp_path:
     assert [each["env_steps"] for each in written(tmp_path / "found").of(1)] == [100, 200]
 
 
+def test_a_search_all_of_whose_trials_fail_has_failed(tune: Tune, tmp_path: Path) -> None:
+    (tmp_path / "doomed_search.py").write_text(DOOMED)
+    config = {
+        "env_settings": {"doomed": True},
+        "framework": "numpy",
+        "evaluators": {"envs": 2, "fragment": 50},
+        "stop": {"env_steps": 300},
+    }
+    done = tune(tune.write(env="doomed_search:Doomed", config=config, trials=1), "--out", "found")
+    assert done.exit_code == 1
+    assert json.loads(done.stdout)["statuses"] == {"failed": 1}
+    assert done.stderr.rstrip().endswith("error: every trial failed; what happened is in found/trials/*-error.txt")
+
+
 def error(done: Any) -> str:
     assert (done.exit_code, done.stdout) == (2, ""), done.output
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
@@ -150,6 +164,7 @@ def test_what_is_wrong_is_said_before_anything_is_written(tune: Tune, tmp_path: 
     assert error(tune(tune.write(), "--set", "mode=maxi")) == "mode: should be 'max' or 'min', not 'maxi'"
     wrong = tune.write(space={"policy.lerning_rate": {"uniform": [0, 1]}})
     assert error(tune(wrong)) == "space.policy.lerning_rate: unknown key, did you mean 'learning_rate'?"
+    assert "did you mean 'CartPole-v1'?" in error(tune(tune.write(env="CartPoleX-v1")))
     assert error(tune("nothing.yaml")).startswith("cannot read the config nothing.yaml")
     (tmp_path / "empty").mkdir()
     assert error(tune("empty")) == "there is no search in empty, and no YAML file is named"

@@ -139,7 +139,7 @@ class NestedES(PolicyOptimizer):
         """Counts what members have played; gives how many environment steps that was."""
         for one in learnt:
             self.evaluators.count(one.place, one.value)
-        env_steps = sum(one.value.env_steps for one in learnt)
+        env_steps = sum(int(one.value.env_steps) for one in learnt)
         self._ledger.advance(env_steps)
         return env_steps
 

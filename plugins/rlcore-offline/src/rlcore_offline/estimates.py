@@ -32,7 +32,7 @@ class Padded:
     def relative_weights(self) -> Float64:
         """The same as parts of the largest of each step, at least one of which is 1: however little the policies have
         in common, their sums are not 0."""
-        return np.exp(self.log_weights - self.log_weights.max(0))
+        return np.asarray(np.exp(self.log_weights - self.log_weights.max(0)), np.float64)
 
 
 @dataclass(frozen=True)

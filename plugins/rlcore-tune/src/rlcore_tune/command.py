@@ -20,6 +20,8 @@ from rlcore.layers import merge
 from rlcore_tune.config import SearchConfig, parse_search
 from rlcore_tune.folder import is_search_folder
 
+#: The exit code of a search that came to nothing.
+FAILED = 1
 #: Where searches go that nobody gave a place.
 SEARCHES = Path("searches")
 
@@ -73,10 +75,12 @@ def _scheduler_name(settings: Mapping[str, Any]) -> Any:
 
 
 def run_to_the_end(search: object, folder: Path) -> None:
-    """Runs the search, and shows what it has come to. Exits with code 130 where Ctrl-C ended it."""
+    """Runs the search, and shows what it has come to. Exits with code 130 where Ctrl-C ended it, with 1
+    where every trial failed."""
     from rich.console import Console
 
     from rlcore_tune.pictures import draw
+    from rlcore_tune.records import Status
     from rlcore_tune.report import summary, table
     from rlcore_tune.search import Search
 
@@ -96,6 +100,9 @@ def run_to_the_end(search: object, folder: Path) -> None:
     if result.interrupted:
         say(f"stopped; go on with: rlcore tune {folder}")
         sys.exit(INTERRUPTED)
+    if all(record.status is Status.FAILED for record in result.trials):
+        say(f"error: every trial failed; what happened is in {folder / 'trials'}/*-error.txt")
+        sys.exit(FAILED)
 
 
 def default_folder(search: SearchConfig, searches: Path = SEARCHES) -> Path:

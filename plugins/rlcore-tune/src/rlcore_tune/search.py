@@ -9,6 +9,7 @@ from pathlib import Path
 from ray import tune
 
 from rlcore.checkpoint import load_manifest
+from rlcore.envs import build_env
 from rlcore.results import RunFolder, is_run_folder
 from rlcore.runtime.sending import program
 from rlcore.trust import check_trust
@@ -76,8 +77,14 @@ class Search:
     def create(cls, search: SearchConfig, path: Path | str) -> Search:
         """A new search, whose folder must not exist or be empty."""
         made = cls(search, SearchFolder(path))
+        made._check_environment()
         SearchFolder.create(path, search)
         return made
+
+    def _check_environment(self) -> None:
+        """That it can be made is found out once, and not by every trial."""
+        config = self._specs[0].run(self._drawn[0]).config
+        build_env(config.env, 1, config.env_settings).close()
 
     @classmethod
     def open(cls, path: Path | str, trust: bool = False) -> Search:
