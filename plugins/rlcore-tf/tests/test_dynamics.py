@@ -92,7 +92,8 @@ def test_it_learns_a_system() -> None:
     pinned = graph.pin(data)
     outputs = list(graph.learn_in_turn(pinned, [rng.integers(len(data), size=128) for _ in range(600)]))
     assert outputs[-1].stats["prediction_error"] < 0.02
-    model = graph.actor().model
+    actor = graph.actor()
+    model = MeanEnsemble(PLACE, actor.inputs, actor.architecture, actor.get_state()["weights"])
     after, rewards = model.step(model.from_obs(test.obs), test["actions"], rng)
     assert np.abs(after["obs"] - test.last_obs).max() < 0.1
     assert np.sqrt(np.square(rewards[:, 0] - test["rewards"]).mean()) < 0.25 * test["rewards"].std()
