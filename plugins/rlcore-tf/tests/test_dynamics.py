@@ -12,6 +12,7 @@ from rlcore.batch import SampleBatch
 from rlcore.errors import OptimizerError, UserError
 from rlcore.graph_spec import GraphSpec
 from rlcore.planning import architecture as names
+from rlcore.planning.ensemble import MeanEnsemble
 
 tf = pytest.importorskip("rlcore_tf.backend").tf
 dynamics_losses = pytest.importorskip("rlcore_tf.dynamics_losses")

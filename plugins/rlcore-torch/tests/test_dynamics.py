@@ -13,6 +13,7 @@ import torch
 from rlcore.batch import SampleBatch
 from rlcore.errors import OptimizerError, UserError
 from rlcore.planning import architecture as names
+from rlcore.planning.ensemble import MeanEnsemble
 from rlcore_torch import Dynamics, dynamics_losses
 
 PLACE = gymnasium.spaces.Box(-np.inf, np.inf, (2,), np.float32)
