@@ -334,9 +334,11 @@ def test_a_trained_policy_remembers_until_it_is_reset(tmp_path: Path) -> None:
     obs = np.random.default_rng(0).standard_normal((4, 4)).astype(np.float32)
     for policy in (numpy, torch):
         first = [policy.act(row) for row in obs]
-        state = policy._state
+        assert policy._memory is not None
+        state = policy._memory.state
         assert len(state) == 4 and all(part.any() for part in state)
         policy.reset()
         assert [policy.act(row) for row in obs] == first
-    for one, other in zip(numpy._state, torch._state, strict=True):
+    assert numpy._memory is not None and torch._memory is not None
+    for one, other in zip(numpy._memory.state, torch._memory.state, strict=True):
         np.testing.assert_allclose(one, other, atol=1e-6)
