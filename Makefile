@@ -40,8 +40,10 @@ editable = --no-build-isolation $(addprefix --editable=,$(1))
 GYM := '[atari,classic-control,mujoco]'
 MULTIAGENT := '[openspiel,pettingzoo]'
 EXPORT := '[runtime]'
+OFFLINE := '[minari]'
 ALL := '.[plot,tensorboard,testing,video]' $(patsubst %/rlcore-multiagent,%/rlcore-multiagent$(MULTIAGENT),\
-  $(patsubst %/rlcore-export,%/rlcore-export$(EXPORT),$(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS))))
+  $(patsubst %/rlcore-export,%/rlcore-export$(EXPORT),$(patsubst %/rlcore-offline,%/rlcore-offline$(OFFLINE),\
+  $(patsubst %/rlcore-gym,%/rlcore-gym$(GYM),$(PLUGINS)))))
 
 help:
 	@echo 'make demo      trains PPO on CartPole to a learnt policy and draws its curve'
