@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -28,12 +29,17 @@ class Status(StrEnum):
         return self in (Status.FINISHED, Status.STOPPED, Status.FAILED)
 
 
+def finite(value: float | None) -> float | None:
+    """``value``; None for NaN and infinity, by which trials cannot be compared."""
+    return value if value is not None and math.isfinite(value) else None
+
+
 @dataclass(frozen=True)
 class Report:
     """What a trial said after some environment steps; ``settings`` are those that it has had since the last report."""
 
     env_steps: int
-    #: The metric; None where no row has had one yet.
+    #: The metric, finite; None where no row has had one yet.
     value: float | None
     settings: Mapping[str, Any]
     #: The trial whose state it had taken over before, and the steps at which it did.

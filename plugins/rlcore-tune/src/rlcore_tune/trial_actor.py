@@ -16,6 +16,7 @@ from rlcore.results import RunFolder, is_run_folder
 from rlcore.runtime.sending import adopt
 from rlcore.trainer import Trainer
 from rlcore_tune.folder import write_whole
+from rlcore_tune.records import finite
 from rlcore_tune.trials import TrialSpec
 
 #: Keys of a result, beside those that Tune adds.
@@ -88,7 +89,8 @@ class TrialActor(Trainable):
         due = (trainer.counters.env_steps // every + 1) * every
         while (reached := trainer.stop_reached()) is None:
             value = trainer.step().get(self._plan.metric)
-            self._value = float(value) if value is not None else self._value
+            value = finite(float(value)) if value is not None else None
+            self._value = value if value is not None else self._value
             # Trials cannot be compared by what they have not got yet.
             if trainer.counters.env_steps >= due and self._value is not None:
                 return trainer.stop_reached()

@@ -9,7 +9,7 @@ from typing import Any
 from ray import tune
 from ray.tune.experiment import Trial
 
-from rlcore_tune.records import Report, Status, TrialLog
+from rlcore_tune.records import Report, Status, TrialLog, finite
 from rlcore_tune.trial_actor import VALUE
 
 
@@ -27,7 +27,7 @@ class Watch(tune.Callback):
         index, value = int(trial.trial_id), result[VALUE]
         if result["failure"] is not None:
             return
-        report = Report(result["env_steps"], value if value == value else None, result["settings"])
+        report = Report(result["env_steps"], finite(value), result["settings"])
         copied = result["copied_from"], result["copied_at"]
         # A trial that goes on in another process tells it again.
         if copied not in [(known.copied_from, known.copied_at) for known in self._log.trials[index].copies()]:
@@ -59,8 +59,8 @@ class Watch(tune.Callback):
 
 
 def shown_value(value: float | None) -> str:
-    """``"-182.4"``; ``"-"`` where there is none."""
-    return "-" if value is None or value != value else f"{value:.4g}"
+    """``"-182.4"``; ``"-"`` where there is none that is finite."""
+    return "-" if finite(value) is None else f"{value:.4g}"
 
 
 def _reason(trial: Trial) -> str:
