@@ -5,20 +5,17 @@ What is exported here is imported when it is first used.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore_export.exporting import check_model as check_model
     from rlcore_export.exporting import export_onnx as export_onnx
     from rlcore_export.exporting import onnx_model as onnx_model
 
-_HOMES = {"check_model": "exporting", "export_onnx": "exporting", "onnx_model": "exporting"}
+_MODULES = {"check_model": "exporting", "export_onnx": "exporting", "onnx_model": "exporting"}
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -5,8 +5,9 @@ What is exported here is imported when it is first used: Ray Tune takes seconds.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from rlcore.lazy import lazily
 
 if TYPE_CHECKING:
     from rlcore_tune.config import SearchConfig as SearchConfig
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rlcore_tune.search import Search as Search
     from rlcore_tune.search import SearchResult as SearchResult
 
-_HOMES = {
+_MODULES = {
     "ASHA": "schedulers",
     "HyperBand": "schedulers",
     "NoScheduler": "schedulers",
@@ -31,10 +32,6 @@ _HOMES = {
     "read_search": "config",
 }
 
-__all__ = sorted(_HOMES)
+__all__ = sorted(_MODULES)
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+__getattr__, __dir__ = lazily(__name__, _MODULES)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from typing import Any
 
@@ -59,7 +59,6 @@ class TrialSpec:
     last_env_steps: int | None
     #: CPUs of each of its evaluators where the config does not say.
     evaluator_cpus: float | None = None
-    names: tuple[str, ...] = field(default=())
 
     def seed(self, copied_at: int = 0) -> int:
         """That of its run; of one that has taken over from another after ``copied_at`` environment steps."""
@@ -89,7 +88,7 @@ def trial_specs(search: SearchConfig, trials: list[dict[str, Any]]) -> list[Tria
     """One for each trial, checked with its settings. ``ConfigError`` names the key of the space, or of ``config``."""
     common, specs = common_settings(search), []
     for index, settings in enumerate(trials):
-        spec = TrialSpec(index, common, search.seed, search.scheduler.last_env_steps, names=tuple(search.space))
+        spec = TrialSpec(index, common, search.seed, search.scheduler.last_env_steps)
         spec = _with_shared_cpus(spec, _checked(spec, settings), search)
         specs.append(spec)
     return specs
@@ -119,7 +118,7 @@ def _with_shared_cpus(spec: TrialSpec, run: Resolved, search: SearchConfig) -> T
         return spec
     # Ray counts in ten thousandths; what is above would not fit.
     share = int(search.resources.trial_cpus / run.config.evaluators.count * 10_000) / 10_000
-    return TrialSpec(spec.index, spec.common, spec.search_seed, spec.last_env_steps, share, spec.names)
+    return replace(spec, evaluator_cpus=share)
 
 
 def settings_in(config: Mapping[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
