@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ import pytest
 from rlcore.errors import OptimizerError
 from rlcore.evaluator_set import EvaluatorSet
 from rlcore.policy_evaluator import PolicyEvaluator
-from rlcore.runtime.base import Runtime
+from rlcore.runtime.base import Ref, Runtime
 from rlcore.runtime.inline import InlineRuntime
 from rlcore.runtime.sim import SimConfig, SimRuntime
 from rlcore.sampling.collect import Fragment
@@ -186,6 +188,60 @@ def test_a_model_optimizer_that_takes_anothers_place_goes_on_from_where_that_was
     after = optimizer.get_state()["learner"]
     for name, array in before["learner"]["graphs"]["default"]["weights"].items():
         np.testing.assert_array_equal(array, after["learner"]["graphs"]["default"]["weights"][name])
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, dict):
+        return bool(one.keys() == other.keys()) and all(same(one[key], other[key]) for key in one)
+    return bool(np.array_equal(one, other))
+
+
+class Watched:
+    """A runtime that notes what comes to the driver."""
+
+    came: list[Any]
+
+    def get(self, refs: Ref | Sequence[Ref]) -> Any:
+        found = super().get(refs)  # type: ignore[misc]
+        self.came += found if isinstance(refs, list) else [found]
+        return found
+
+
+class WatchedInline(Watched, InlineRuntime):
+    pass
+
+
+class WatchedSim(Watched, SimRuntime):
+    pass
+
+
+@pytest.mark.parametrize("runtime", [WatchedInline(), WatchedSim(SimConfig(seed=5))], ids=["inline", "sim"])
+def test_marks_bring_nothing_to_the_driver_and_what_is_saved_is_of_the_mark(runtime: Any) -> None:
+    runtime.came = []
+    optimizer = made(runtime)
+    for _ in range(4):
+        optimizer.step()
+    state = copy.deepcopy(optimizer.get_state()["replay"])
+    runtime.came.clear()
+    optimizer.replay_memory.mark()
+    assert all(value is None for value in runtime.came)
+    for _ in range(3):
+        optimizer.step()
+    assert same(optimizer.replay_memory.get_marked(), state)
+    assert not same(optimizer.get_state()["replay"]["columns"], state["columns"])
+
+
+def test_a_replay_buffer_that_takes_anothers_place_gives_what_it_has() -> None:
+    optimizer = made(SimRuntime(SimConfig(seed=2)))
+    for _ in range(4):
+        optimizer.step()
+    optimizer.replay_memory.mark()
+    optimizer.runtime.kill(lost_part(optimizer, "replay"))
+    for _ in range(2):
+        optimizer.step()
+    marked = optimizer.replay_memory.get_marked()
+    assert same(marked, optimizer.get_state()["replay"])
+    assert 0 < len(marked["columns"]["actions"]) < 400
 
 
 def test_nothing_is_learnt_before_there_is_enough() -> None:

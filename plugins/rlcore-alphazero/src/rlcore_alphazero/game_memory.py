@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,18 @@ from rlcore.tree_search.tree_planner import SEARCH_POLICY
 
 #: The columns that are kept beside the observations.
 _KEPT = (ACTIONS, SEARCH_POLICY, VALUE_TARGETS)
+
+
+@dataclass
+class _Mark:
+    """Where the memory stood, how many positions have been stored since, and those that stood in their places."""
+
+    next: int
+    size: int
+    rng: Mapping[str, Any]
+    stored: int = 0
+    #: Places and their rows as they were, each place once.
+    replaced: list[tuple[NDArray[np.int64], dict[str, NDArray[Any]]]] = field(default_factory=list)
 
 
 class GameMemory:
@@ -31,6 +45,7 @@ class GameMemory:
         self._rng = np.random.default_rng(seed)
         self._columns: dict[str, NDArray[Any]] = {}
         self._size = self._next = 0
+        self._mark: _Mark | None = None
 
     def __len__(self) -> int:
         return self._size
@@ -46,6 +61,7 @@ class GameMemory:
             }
         count = len(own) - (last.start or 0)
         places = (self._next + np.arange(count)) % self._capacity
+        self._keep_marked(places)
         for name, array in rows.items():
             self._columns[name][places] = array[last]
         self._next = (self._next + count) % self._capacity
@@ -74,15 +90,45 @@ class GameMemory:
 
     def get_state(self) -> dict[str, Any]:
         """A tree from which ``set_state`` goes on exactly; its arrays are views."""
-        return {
-            "columns": {name: column[: self._size] for name, column in self._columns.items()},
-            "next": self._next,
-            "capacity": self._capacity,
-            "rng": self._rng.bit_generator.state,
-        }
+        columns = {name: column[: self._size] for name, column in self._columns.items()}
+        return self._tree(columns, self._next, self._rng.bit_generator.state)
+
+    def _tree(self, columns: dict[str, NDArray[Any]], position: int, rng: Mapping[str, Any]) -> dict[str, Any]:
+        return {"columns": columns, "next": position, "capacity": self._capacity, "rng": rng}
+
+    def mark(self) -> None:
+        """``get_marked`` gives the memory as it is now, until the next mark; that costs a copy of every row that is
+        overwritten meanwhile."""
+        self._mark = _Mark(self._next, self._size, self._rng.bit_generator.state)
+
+    def _keep_marked(self, places: NDArray[np.int64]) -> None:
+        """Before rows are written to ``places``, the next ones: those of the mark that stand there."""
+        mark = self._mark
+        if mark is None:
+            return
+        # What stands where there was one round already has come after the mark.
+        first_time = places[: self._capacity - mark.stored]
+        mark.stored = min(self._capacity, mark.stored + len(places))
+        old = first_time[first_time < mark.size]
+        if len(old):
+            mark.replaced.append((old, {name: column[old] for name, column in self._columns.items()}))
+
+    def get_marked(self) -> dict[str, Any]:
+        """``get_state``'s tree at the last mark, or now where there was none."""
+        mark = self._mark
+        if mark is None:
+            return self.get_state()
+        columns = {name: column[: mark.size] for name, column in self._columns.items()}
+        if mark.replaced:
+            columns = {name: column.copy() for name, column in columns.items()}
+        for places, rows in mark.replaced:
+            for name, column in columns.items():
+                column[places] = rows[name]
+        return self._tree(columns, mark.next, mark.rng)
 
     def set_state(self, state: dict[str, Any]) -> int:
-        """Goes on from ``get_state``'s tree; how many positions there are. Of a larger memory the last are kept."""
+        """Goes on from ``get_state``'s tree, without a mark; how many positions there are. Of a larger memory the last
+        are kept."""
         columns = {name: np.asarray(column) for name, column in state["columns"].items()}
         size, position = len(next(iter(columns.values()), ())), int(state["next"])
         order = np.arange(size)
@@ -95,6 +141,6 @@ class GameMemory:
         }
         for name, column in columns.items():
             self._columns[name][: len(order)] = column[order]
-        self._size, self._next = len(order), position
+        self._size, self._next, self._mark = len(order), position, None
         self._rng.bit_generator.state = state["rng"]
         return self._size

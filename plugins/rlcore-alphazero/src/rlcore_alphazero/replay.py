@@ -10,24 +10,24 @@ from rlcore.replay_memory import ReplayMemory
 
 
 class SharedReplay(ReplayMemory):
-    """The driver's side of the worker that has it. ``has`` is told how many positions there are."""
+    """The driver's side of the worker that has it. ``has`` is told how many positions there are.
+
+    The worker keeps what it had at the last mark: nothing of it comes to the driver before it is to be saved. One that
+    has taken another's place since gives what it has.
+    """
 
     def __init__(self, crew: Crew, has: Callable[[int], None]) -> None:
         self._crew = crew
         self._has = has
-        self._marked: dict[str, Any] | None = None
 
     def mark(self) -> None:
-        self._marked = self._crew.ask("get_state")[0]
+        self._crew.tell("mark")
 
     def get_marked(self) -> dict[str, Any]:
-        if self._marked is None:
-            self.mark()
-        assert self._marked is not None
-        return self._marked
+        state: dict[str, Any] = self._crew.ask("get_marked")[0]
+        return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        self._marked = None
         self._has(int(self._crew.ask("set_state", state)[0]))
 
     def lost(self) -> None:
