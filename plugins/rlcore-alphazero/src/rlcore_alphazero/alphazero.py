@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -197,7 +198,7 @@ class AlphaZero(PolicyOptimizer):
         last = self.matches[-1].score.rate if self.matches else 0.0
         own = {"generation": float(self.generation), "gate_win_rate": last, "replay_rows": float(self._stored)}
         stats = {policy_id: {**stats, **own} for policy_id, stats in result.stats.items()}
-        return StepResult(**{**vars(result), "stats": stats})
+        return replace(result, stats=stats)
 
     # -- losses
 

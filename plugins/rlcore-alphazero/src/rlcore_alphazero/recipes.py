@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcore.algorithm import Algorithm
 
 
-class AlphaZero(Algorithm):
+class SelfPlay(Algorithm):
     """Self-play with a search, learning what the search found, and a gate (Silver et al. 2017)."""
 
     policy_graph = "alphazero"
