@@ -21,7 +21,7 @@ from rlcore.sampling.collect import Episodes
 from rlcore.sampling.filters import FILTERS
 from rlcore.saved_policies import SavedPolicy, policies_in
 from rlcore.tree_search.mistakes import mistakes_of
-from rlcore.tree_search.settings import SearchConfig
+from rlcore.tree_search.searching import search_of
 from rlcore.trust import check_objects, check_trust, env_names
 from rlcore.video import FilmSource
 
@@ -91,8 +91,8 @@ def _figures(
     figures: dict[str, float] = {}
     for name, policy in built.items():
         run = saved[name].run
-        search = getattr(policy, "search", None)
-        if run is None or not isinstance(search, SearchConfig) or (rules := run.rules(trust)) is None:
+        search = search_of(policy)
+        if run is None or search is None or (rules := run.rules(trust)) is None:
             continue
         mistakes = mistakes_of(rules, functools.partial(policy.call, "network"), search)
         if mistakes is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -13,6 +13,19 @@ from rlcore.policy_graph import ActOutput, ActRows
 from rlcore.tree_search.leaves import Predict, Predictions
 from rlcore.tree_search.settings import SearchConfig
 from rlcore.tree_search.tree_planner import TreePlanner, rules_of
+
+
+@runtime_checkable
+class Searches(Protocol):
+    """A policy that acts by a search, a graph or an actor: its utility ``network`` gives logits and values without."""
+
+    @property
+    def search(self) -> SearchConfig: ...
+
+
+def search_of(policy: object) -> SearchConfig | None:
+    """How ``policy`` searches; None for one that does not, whatever else it may call ``search``."""
+    return policy.search if isinstance(policy, Searches) and isinstance(policy.search, SearchConfig) else None
 
 
 class Searching:

@@ -16,6 +16,7 @@ from rlcore.tree_search.leaves import Predict
 from rlcore.tree_search.matches import compare
 from rlcore.tree_search.mistakes import mistakes_by_part, mistakes_of
 from rlcore.tree_search.players import Player, RandomPlayer, network_search_player, playout_player
+from rlcore.tree_search.searching import search_of
 from rlcore.tree_search.settings import SearchConfig
 
 
@@ -110,8 +111,8 @@ def versions_of(
     versions = []
     for number, one in zip(numbers, saved, strict=True):
         policy = one.build(None, trust)
-        search = getattr(policy, "search", None)
-        if not isinstance(search, SearchConfig):
+        search = search_of(policy)
+        if search is None:
             raise UserError(f"{run}: its policy does not plan")
         if config.simulations is not None:
             search = search.model_copy(update={"simulations": config.simulations})
