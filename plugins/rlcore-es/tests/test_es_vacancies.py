@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ def test_a_step_takes_no_longer_than_the_tasks_of_those_who_are_left(
     weights, ends = run(cluster(count, gone, until), count, fan_out)
     assert weights == expected
     assert ends[-1] < 10.0 + ROOM_S + STEPS * TASKS * TASK_S
-    assert all(later - earlier < TASKS * TASK_S + 1.0 for earlier, later in zip(ends[2:], ends[3:], strict=False))
+    assert all(later - earlier < TASKS * TASK_S + 1.0 for earlier, later in itertools.pairwise(ends[2:]))
 
 
 @pytest.mark.parametrize("is_lowest", [True, False])
