@@ -77,8 +77,19 @@ def test_a_step_takes_no_longer_than_the_tasks_of_those_who_are_left(
 
 @pytest.mark.parametrize("is_lowest", [True, False])
 def test_a_branch_with_nobody_below_gives_tasks_back_and_adds_up_by_itself(is_lowest: bool) -> None:
-    layouts = {"default": Layout((("w", (3,)),))}
-    population = Population(layouts, 5, 2, 1, 4, True, 4, 0.5, 0.0, 1_000, 7)
+    population = Population(
+        layouts={"default": Layout((("w", (3,)),))},
+        pairs=5,
+        evaluations=2,
+        episodes=1,
+        task_pairs=4,
+        common_starts=True,
+        slots=4,
+        noise_std=0.5,
+        action_noise=0.0,
+        table=1_000,
+        seed=7,
+    )
     branch = Branch(InlineRuntime(), 1.0)
     branch.keep_table(noise_table(1_000, 7))
     if is_lowest:

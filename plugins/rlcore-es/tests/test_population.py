@@ -20,7 +20,19 @@ LAYOUT = Layout((("policy.out.bias", (3,)), ("policy.out.weight", (3, 3))))
 
 
 def population(**changed: object) -> Population:
-    whole = Population({"default": LAYOUT}, 5, 2, 1, 4, True, 4, 0.5, 0.0, 1_000, 7)
+    whole = Population(
+        layouts={"default": LAYOUT},
+        pairs=5,
+        evaluations=2,
+        episodes=1,
+        task_pairs=4,
+        common_starts=True,
+        slots=4,
+        noise_std=0.5,
+        action_noise=0.0,
+        table=1_000,
+        seed=7,
+    )
     return dataclasses.replace(whole, **changed)
 
 

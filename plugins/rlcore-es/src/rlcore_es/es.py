@@ -84,17 +84,17 @@ class ES(PolicyOptimizer):
         config = self.config
         layouts = {name: Layout.of(graph.get_weights(), moved(name, graph)) for name, graph in self._graphs.items()}
         population = Population(
-            layouts,
-            config.pairs,
-            config.evaluations,
-            config.episodes,
-            config.task_pairs,
-            config.common_starts,
-            self.evaluators.slots(),
-            config.noise_std,
-            config.action_noise,
-            config.noise_table,
-            config.seed,
+            layouts=layouts,
+            pairs=config.pairs,
+            evaluations=config.evaluations,
+            episodes=config.episodes,
+            task_pairs=config.task_pairs,
+            common_starts=config.common_starts,
+            slots=self.evaluators.slots(),
+            noise_std=config.noise_std,
+            action_noise=config.action_noise,
+            table=config.noise_table,
+            seed=config.seed,
         )
         if population.size > config.noise_table:
             raise OptimizerError(
