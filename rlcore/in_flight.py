@@ -84,6 +84,10 @@ class InFlight(Generic[Note]):
         """How many calls are in flight."""
         return sum(len(calls) for calls in self._calls.values())
 
+    def busy(self) -> int:
+        """How many workers have calls in flight."""
+        return len(self._oldest())
+
     def submit(self, index: int, note: Note, method: str, *args: Any, returns: int = 1) -> tuple[Ref, ...]:
         """Calls the worker in that place; gives references to what will come of it."""
         assert self.room(index) > 0, f"{self._limit} calls are in flight on worker {index}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from support.interrupting import interrupted
 
 from rlcore.errors import ConfigError, OptimizerError
 from rlcore.trainer import Trainer
@@ -81,6 +82,22 @@ def test_whatever_overtakes_something_else(seed: int, expected: dict[str, Any]) 
 def test_losses_that_are_far_between_do_not_end_a_run() -> None:
     steps = 20
     assert outcome(3, {"name": "sim", "rates": {"crash": 0.04}}, steps, fan_out=2) == outcome(steps=steps)
+
+
+@pytest.mark.parametrize(("fan_out", "at"), [(64, 1), (64, 3), (64, 6), (2, 1), (2, 2)])
+def test_a_step_that_was_interrupted_may_be_taken_again(fan_out: int, at: int, expected: dict[str, Any]) -> None:
+    """As by Ctrl-C in a notebook: it has changed nothing, and what was under way is none of the next step's."""
+    evaluators = {"count": 5, "envs": 2}
+    config = {**BASE, "optimizer": {**OPTIMIZER, "fan_out": fan_out}, "evaluators": evaluators, "runtime": SIM}
+    with Trainer(config) as trainer:
+        trainer.step()
+        (optimizer,) = trainer.optimizers
+        with interrupted(trainer.evaluators._runtime, at):
+            optimizer.step()
+        trainer.step()
+        row = trainer.step()
+        assert trainer.weights_sha256() == expected["weights"]
+        assert (row["env_steps"], row["episodes"]) == (expected["env_steps"], expected["episodes"])
 
 
 @pytest.mark.xdist_group("ray")

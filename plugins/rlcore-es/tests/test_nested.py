@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.interrupting import interrupted
 
 from rlcore.batch import MultiAgentBatch
 from rlcore.errors import ConfigError, UnknownPluginError
@@ -63,6 +64,21 @@ def test_the_same_whoever_has_the_members_learn() -> None:
         found = trained(count, runtime, filter="mean_std")
         for key in ("weights", "seen", "env_steps", "episode_return_mean", "return_max"):
             assert found[key] == expected[key]
+
+
+@pytest.mark.parametrize("at", [1, 6, 13])
+def test_a_step_that_was_interrupted_may_be_taken_again(at: int) -> None:
+    """As by Ctrl-C in a notebook, also while weights are averaged: it has changed nothing."""
+    expected = trained()
+    evaluators = {"count": 2, "envs": 2, "fragment": 16}
+    with Trainer({**BASE, "optimizer": NESTED, "evaluators": evaluators, "runtime": "sim"}) as trainer:
+        trainer.step()
+        (optimizer,) = trainer.optimizers
+        with interrupted(trainer.evaluators._runtime, at):
+            optimizer.step()
+        row = trainer.step()
+        assert trainer.weights_sha256() == expected["weights"]
+        assert all(row[key] == expected[key] for key in ("env_steps", "episodes", "return_max"))
 
 
 def test_it_goes_on_exactly_from_a_checkpoint(tmp_path: Path) -> None:

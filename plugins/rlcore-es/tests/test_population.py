@@ -7,6 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 
+from rlcore.env import StepBatch
 from rlcore.evaluator_messages import Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.registry import load
@@ -20,7 +21,19 @@ LAYOUT = Layout((("policy.out.bias", (3,)), ("policy.out.weight", (3, 3))))
 
 
 def population(**changed: object) -> Population:
-    whole = Population({"default": LAYOUT}, 5, 2, 1, 4, True, 4, 0.5, 0.0, 1_000, 7)
+    whole = Population(
+        layouts={"default": LAYOUT},
+        pairs=5,
+        evaluations=2,
+        episodes=1,
+        task_pairs=4,
+        common_starts=True,
+        slots=4,
+        noise_std=0.5,
+        action_noise=0.0,
+        table=1_000,
+        seed=7,
+    )
     return dataclasses.replace(whole, **changed)
 
 
@@ -144,12 +157,11 @@ def test_slots_without_a_member_rest_where_they_can() -> None:
     assert copies.env_steps == copies.returns["default"].sum() + lengths < vector.env_steps
 
 
-@pytest.mark.parametrize("separate_groups", [False, True])
-def test_episodes_of_several_agents_are_closed_once(separate_groups: bool) -> None:
-    """Whether the agents are handed over together or each in a group of its own: everybody plays whole episodes."""
+def two_agents(env: type[TwoAgentEnv], separate_groups: bool) -> Outcome:
+    """Seven members in two slots."""
     graph, agents = load("policy_graph", "numpy.pg"), ("even", "odd")
     one = PolicyEvaluator(
-        env=TwoAgentEnv,
+        env=env,
         env_settings={"agent_ids": agents, "separate_groups": separate_groups},
         policies=dict.fromkeys(agents, graph),
         policy_of={name: name for name in agents},
@@ -164,7 +176,33 @@ def test_episodes_of_several_agents_are_closed_once(separate_groups: bool) -> No
     whole = population(layouts=layouts, pairs=3, task_pairs=3, slots=2, common_starts=False, evaluations=1)
     one.perform(KeepTable(whole.table_name), noise_table(1_000, 7))
     found: Outcome = one.perform(whole.order(0, 0), Update({}, 1, {}, {}), weights)
-    (episode,) = found.metrics.episodes
-    # Seven members, none of whom is done because two groups say that an episode is over.
-    assert episode.length == 8
-    assert found.env_steps >= 7 * episode.length
+    return found
+
+
+class BeginningAnew(TwoAgentEnv):
+    """Its first episodes are lost after three steps, which every row of both agents says."""
+
+    def reset(self, seed: int | None) -> None:
+        self._polls = 0
+        super().reset(seed)
+
+    def poll(self, timeout: float | None) -> dict[str, StepBatch]:
+        self._polls += 1
+        steps = super().poll(timeout)
+        if self._polls != 4:
+            return steps
+        return {group: dataclasses.replace(step, first=np.ones_like(step.first)) for group, step in steps.items()}
+
+
+@pytest.mark.parametrize("separate_groups", [False, True])
+def test_episodes_of_several_agents_are_closed_once(separate_groups: bool) -> None:
+    """Whether the agents are handed over together or each in a group of its own: everybody plays a whole episode."""
+    found = two_agents(TwoAgentEnv, separate_groups)
+    # Seven members in two slots: none of them is done because two rows say that an episode is over.
+    assert found.env_steps == 4 * 2 * 8 and found.metrics.lost_steps == 0
+    assert [episode.length for episode in found.metrics.episodes] == [8]
+
+
+@pytest.mark.parametrize("separate_groups", [False, True])
+def test_steps_of_an_episode_that_several_agents_lose_are_lost_once(separate_groups: bool) -> None:
+    assert two_agents(BeginningAnew, separate_groups).metrics.lost_steps == 2 * 3

@@ -66,10 +66,10 @@ class Branch:
 
     def hold(self, evaluators: Mapping[int, Handle]) -> None:
         """Drives these evaluators from now on, by place."""
-        self._below, self._are_branches = dict(evaluators), False
+        self._below, self._are_branches, self._sizes = dict(evaluators), False, dict.fromkeys(evaluators, 1)
 
     def hold_branches(self, branches: Mapping[int, Handle], sizes: Mapping[int, int]) -> None:
-        """Drives these branches from now on, by place, with so many evaluators below each."""
+        """Drives these branches from now on, by place, with so many evaluators below each; none, where nobody is."""
         self._below, self._are_branches, self._sizes = dict(branches), True, dict(sizes)
 
     # -- tasks
@@ -77,8 +77,8 @@ class Branch:
     def explore(
         self, population: Population, generation: int, tasks: list[int], update: Update, weights: dict[str, Weights]
     ) -> Report:
-        """Has ``tasks`` done with these weights; all are still to be done where nobody is below it."""
-        if not self._below:
+        """Has ``tasks`` done with these weights; all are still to be done where there is no evaluator below it."""
+        if not any(self._sizes.values()):
             return Report(Outcome(), list(tasks))
         sent = self._runtime.put(update), self._runtime.put(weights)
         if self._are_branches:
@@ -170,7 +170,8 @@ class Branch:
         pairs = len(next(iter(weights.values())))
         if not self._are_branches or not self._below:
             return add_up_pairs(population, generation, self._table, slice(first, first + pairs), weights)
-        shares = parts_of(pairs, self._sizes)
+        # Those that have no evaluator can add up, too.
+        shares = parts_of(pairs, dict.fromkeys(self._below, 1))
         refs = {
             place: self._below[place].submit("add_up", population, generation, first + part.start, _of(weights, part))
             for place, part in shares.items()

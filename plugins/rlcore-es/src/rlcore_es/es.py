@@ -25,6 +25,9 @@ from rlcore_es.noise import noise_table
 from rlcore_es.population import KeepTable, Outcome, Population
 from rlcore_es.tree import Tree
 
+#: By policy, those of the members of a generation, float64 ``[2, pairs]``: with plus the noise, and with minus it.
+Returns = Mapping[str, NDArray[np.float64]]
+
 
 class ES(PolicyOptimizer):
     """Tries a population around the weights in each step and moves them towards the noise of those that did better.
@@ -81,17 +84,17 @@ class ES(PolicyOptimizer):
         config = self.config
         layouts = {name: Layout.of(graph.get_weights(), moved(name, graph)) for name, graph in self._graphs.items()}
         population = Population(
-            layouts,
-            config.pairs,
-            config.evaluations,
-            config.episodes,
-            config.task_pairs,
-            config.common_starts,
-            self.evaluators.slots(),
-            config.noise_std,
-            config.action_noise,
-            config.noise_table,
-            config.seed,
+            layouts=layouts,
+            pairs=config.pairs,
+            evaluations=config.evaluations,
+            episodes=config.episodes,
+            task_pairs=config.task_pairs,
+            common_starts=config.common_starts,
+            slots=self.evaluators.slots(),
+            noise_std=config.noise_std,
+            action_noise=config.action_noise,
+            table=config.noise_table,
+            seed=config.seed,
         )
         if population.size > config.noise_table:
             raise OptimizerError(
@@ -107,8 +110,11 @@ class ES(PolicyOptimizer):
         published = now()
         outcome = self._exploration.explore(self._population, self._generation, sent)
         explored = now()
+        returns = _by_pair(outcome)
+        directions = self._directions(returns)
+        # From here on nobody is waited for: a step that is interrupted has changed nothing.
         self._take_in(outcome)
-        stats = self._improve(outcome)
+        stats = self._improve(returns, directions)
         self._generation += 1
         return StepResult(
             outcome.env_steps,
@@ -126,18 +132,21 @@ class ES(PolicyOptimizer):
         self.evaluators.count(0, info)
         self._ledger.advance(outcome.env_steps)
 
-    def _improve(self, outcome: Outcome) -> dict[str, dict[str, float]]:
-        """One update of each policy. What is said of it is of its members' returns."""
-        order = np.argsort(outcome.pairs)
-        returns = {name: own[:, order] for name, own in outcome.returns.items()}
+    def _directions(self, returns: Returns) -> dict[str, NDArray[np.float64]]:
+        """By policy, where its members' returns say that its weights should go, ``[size of its layout]``."""
         weightings = {name: self.config.shaping.weigh(own, self.config.noise_std) for name, own in returns.items()}
         sums = self._exploration.add_up(
             self._population, self._generation, {name: one.weights for name, one in weightings.items()}
         )
+        return {name: one.scale * sums[name] for name, one in weightings.items()}
+
+    def _improve(
+        self, returns: Returns, directions: Mapping[str, NDArray[np.float64]]
+    ) -> dict[str, dict[str, float]]:
+        """One update of each policy. What is said of it is of its members' returns."""
         stats = {}
-        for name, one in weightings.items():
-            moved_by = self._move(name, one.scale * sums[name])
-            own = returns[name]
+        for name, own in returns.items():
+            moved_by = self._move(name, directions[name])
             stats[name] = {
                 "return_mean": float(own.mean()),
                 "return_max": float(own.max()),
@@ -181,3 +190,9 @@ class ES(PolicyOptimizer):
         }
         self._ledger.set_state(state["ledger"])
         self._generation = int(state["generation"])
+
+
+def _by_pair(outcome: Outcome) -> Returns:
+    """The returns in the order of the pairs, whoever was done first."""
+    order = np.argsort(outcome.pairs)
+    return {name: own[:, order] for name, own in outcome.returns.items()}

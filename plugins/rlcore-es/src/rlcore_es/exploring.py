@@ -64,8 +64,8 @@ class Flat(Exploration):
         calls.forget()
         while todo or calls.count():
             self._give(todo, population, generation, sent)
-            # With nothing to give out there is no hurry before all are back.
-            self._runtime.wait(calls.next, 1 if todo else len(calls.next), _or_none(calls.patience()))
+            # With nothing to give out there is no hurry before all are back; those without room may not come at all.
+            self._runtime.wait(calls.next, 1 if todo else calls.busy(), _or_none(calls.patience()))
             for arrival in calls.arrived():
                 if arrival.value is LOST:
                     todo.append(arrival.note)

@@ -110,10 +110,12 @@ class NestedES(PolicyOptimizer):
         now = self.runtime.now
         started = now()
         learnt = self._tasks.do(self._members(), self.runtime.put(self.graph_states()), returns=2)
-        sampled, env_steps = now(), self._count(learnt)
+        sampled = now()
         returns = np.array([mean_return(one.value) for one in learnt])
         stats = stats_of(returns)
         average = self._average(learnt, parents_shares(returns, self.config.parents))
+        # From here on nobody is waited for before the step is over: one that is interrupted has changed nothing.
+        env_steps = self._count(learnt)
         self._become(average, stats)
         self._generation += 1
         ended = now()

@@ -30,7 +30,7 @@ Seat = Callable[[NDArray[np.int64], NDArray[np.int64]], None]
 
 
 @dataclass
-class Played:
+class MemberReturns:
     """By member, the sums over its episodes: ``returns {policy_id: float64 [members]}`` and ``lengths [members]``.
 
     ``env_steps`` counts the steps of all slots, also of those for which no member was left and that do not rest;
@@ -143,7 +143,8 @@ class Play:
         self._sent = np.zeros(slots, np.bool_)
         self._running = {policy_id: np.zeros(slots) for policy_id in acting}
         self._length = np.zeros(slots, np.int64)
-        self._played = Played({policy_id: np.zeros(members) for policy_id in acting}, np.zeros(members, np.int64))
+        returns = {policy_id: np.zeros(members) for policy_id in acting}
+        self._played = MemberReturns(returns, np.zeros(members, np.int64))
         self._policies: dict[Any, str] = {}
         self._one_each = self._env.lockstep
 
@@ -160,7 +161,7 @@ class Play:
         if len(taken) < len(free):
             self._unused.append(free[len(taken) :])
 
-    def run(self, seed: int) -> Played:
+    def run(self, seed: int) -> MemberReturns:
         """From a reset with ``seed`` until every member has its episodes."""
         self._env.reset(seed)
         while self._open.any():

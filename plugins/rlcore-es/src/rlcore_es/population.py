@@ -14,13 +14,13 @@ from rlcore.acting import StackedActor, stack
 from rlcore.evaluator_messages import Metrics, Update
 from rlcore.policy_evaluator import PolicyEvaluator
 from rlcore.policy_graph import PolicyGraph, Weights
-from rlcore.sampling.collected import Played as Episodes
+from rlcore.sampling.collected import Played
 from rlcore.sampling.episode import Episode
 from rlcore_es import exact_statistics
 from rlcore_es.exact_statistics import Statistics
 from rlcore_es.layout import Layout
 from rlcore_es.noise import windows
-from rlcore_es.playing import Acting, Play, Played
+from rlcore_es.playing import Acting, MemberReturns, Play
 
 # What the random numbers of a generation are for.
 _INDEXES, _TASKS = 0, 1
@@ -57,7 +57,7 @@ class Outcome:
         return total
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Population:
     """Antithetic ``pairs`` around the policies' weights, and ``evaluations`` of the policies as they are.
 
@@ -158,7 +158,7 @@ class Tasks:
         as_it_is = np.zeros((len(evaluations), population.size), np.float32)
         # Plus, minus, and the policy as it is, which plays once.
         turns = [[noise, as_it_is], [-noise]] if population.common_starts else [[noise, -noise, as_it_is]]
-        played: list[Played] = []
+        played: list[MemberReturns] = []
         for turn in turns:
             offsets = np.concatenate(turn)
             rng = np.random.default_rng(noise_seed)
@@ -185,7 +185,7 @@ class Tasks:
             exact_statistics.exact(evaluator.take_filter_deltas()),
         )
 
-    def _episodes(self, played: Sequence[Played], evaluations: range) -> Episodes:
+    def _episodes(self, played: Sequence[MemberReturns], evaluations: range) -> Played:
         """Those of the policy as it is, by mean of the episodes of one evaluation: the last in the first turn."""
         one, each = played[0], self.population.episodes
         first = self.generation * self.population.evaluations
@@ -194,7 +194,7 @@ class Tasks:
             by_policy = {name: float(own[place]) / each for name, own in one.returns.items()}
             length = int(one.lengths[place]) // each
             found.append(Episode(first + number, number, sum(by_policy.values()), length, by_policy))
-        return Episodes(found, lost_steps=sum(own.lost_steps for own in played))
+        return Played(found, lost_steps=sum(own.lost_steps for own in played))
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ class Shape:
     def __init__(self, evaluators: int, fan_out: int) -> None:
         #: By branch, the places of the evaluators or branches below it.
         self.below: list[range] = []
-        #: How many evaluators are below it in all.
+        #: How many evaluators are below it in all, when nobody is missing.
         self.sizes: list[int] = []
         #: On which level it is, 0 for the lowest.
         self.levels: list[int] = []
@@ -78,8 +78,9 @@ class Tree(Exploration):
         )
         self._evaluators_below = Newcomers(runtime, evaluators.crew)
         self._branches_below = Newcomers(runtime, self._branches)
-        #: Branches that are to be told anew who is below them.
+        #: Branches that are to be told anew who is below them, and how many evaluators are, as they know it.
         self._stale: set[int] = set()
+        self._sizes = [0] * len(self._shape.below)
         give_table(evaluators, keep, table)
         evaluators.bring_up_with(self._note_newcomer)
         self._branches.tell("keep_table", table)
@@ -92,12 +93,16 @@ class Tree(Exploration):
     # -- who is below whom
 
     def _holding(self, place: int) -> tuple[str, tuple[Mapping[int, object], ...]]:
-        """The call that tells a branch who is below it."""
+        """The call that tells a branch who is below it; those below know it already."""
         below = self._shape.below[place]
         if place < self._shape.lowest:
-            return "hold", (self._evaluators_below.others(below),)
+            evaluators = self._evaluators_below.others(below)
+            self._sizes[place] = len(evaluators)
+            return "hold", (evaluators,)
         handles = self._branches_below.others(below)
-        return "hold_branches", (handles, {i: self._shape.sizes[i] for i in handles})
+        sizes = {i: self._sizes[i] for i in handles}
+        self._sizes[place] = sum(sizes.values())
+        return "hold_branches", (handles, sizes)
 
     def _bring_up(self, handle: Handle, place: int, life: int) -> list[Ref]:
         self._branches_below.note(place)
@@ -111,10 +116,11 @@ class Tree(Exploration):
         return []
 
     def _note_stale(self, place: int, is_evaluator: bool) -> None:
-        """The branch above it is to be told."""
+        """All branches above it are to be told."""
         branch = self._shape.above(place, is_evaluator)
-        if branch is not None:
+        while branch is not None:
             self._stale.add(branch)
+            branch = self._shape.above(branch, is_evaluator=False)
 
     def _refresh(self) -> None:
         """Branches know who is there, where that has changed."""
@@ -154,10 +160,10 @@ class Tree(Exploration):
         undone, parts = list(range(population.tasks)), list[Outcome]()
         while undone:
             self._refresh()
-            shares = shared_out(undone, {place: self._shape.sizes[place] for place in self._shape.top})
+            shares = shared_out(undone, self._able())
             args = {place: (population, generation, own, *sent) for place, own in shares.items()}
             calls = self._calls("explore", args)
-            before, undone = len(undone), []
+            before, undone = len(undone), [] if shares else undone
             for share, report in zip(shares.values(), self._branches.settle(calls), strict=True):
                 if report is LOST:
                     undone += share
@@ -168,9 +174,15 @@ class Tree(Exploration):
             if len(undone) == before:
                 # Nobody was there: waits for anyone.
                 self._evaluators.slots()
+                self._branches.ask("ready")
         self._evaluators_below.note_work()
         self._branches_below.note_work()
         return Outcome.merged([part for part in parts if part.tasks])
+
+    def _able(self) -> dict[int, int]:
+        """How many evaluators are below those that the driver talks to, where there are any: they can do tasks."""
+        members = self._branches.members
+        return {i: self._sizes[i] for i in self._shape.top if self._sizes[i] and not members[i].vacant}
 
     def add_up(
         self, population: Population, generation: int, weights: Mapping[str, NDArray[np.int64]]
