@@ -121,6 +121,8 @@ def test_what_cannot_be_is_refused_by_name() -> None:
         outcome(noise_table=11)
     with pytest.raises(ConfigError, match=r"optimizer\.pairs"):
         outcome(pairs=0)
+    with pytest.raises(ConfigError, match=r"shaping\.top: 9 of 8 pairs: at most all of them count"):
+        outcome(pairs=8, shaping={"top": 9})
     with pytest.raises(ConfigError, match=r"optimizer\.shaping"):
         outcome(shaping={"top": 4, "bottom": 1})
     with pytest.raises(ConfigError, match=r"optimizer\.nois.*did you mean 'noise_std'"):

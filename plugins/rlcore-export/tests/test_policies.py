@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from support.trained_policies import CASES, Scaled, Watched, trained
 
 import rlcore
-from rlcore.columns import Columns, to_table
+from rlcore.columns import Columns, concatenate, to_table
 from rlcore.loading import TrainedPolicy
 from rlcore_export import export_onnx
 
@@ -45,13 +45,7 @@ def walked(env_class: type[Any], policy: TrainedPolicy) -> list[Columns]:
     envs = [env_class() for _ in range(ROWS)]
     first = [env.reset(seed=i)[0] for i, env in enumerate(envs)]
     steps = [first, *([env._look() for env in envs] for _ in range(STEPS - 1))]
-    return [_stacked([policy.read(obs)[0] for obs in step]) for step in steps]
-
-
-def _stacked(rows: list[Columns]) -> Columns:
-    if isinstance(rows[0], dict):
-        return {leaf: np.concatenate([row[leaf] for row in rows]) for leaf in rows[0]}  # type: ignore[index]
-    return np.concatenate(rows)  # type: ignore[arg-type]
+    return [concatenate([policy.read(obs)[0] for obs in step]) for step in steps]
 
 
 @pytest.mark.parametrize("case", CASES)

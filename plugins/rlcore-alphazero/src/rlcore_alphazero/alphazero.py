@@ -89,7 +89,7 @@ class AlphaZero(PolicyOptimizer):
         symmetries = tuple(spec.model.symmetries())
         memory = functools.partial(GameMemory, self._policy_id, config.capacity, symmetries, seeds[0])
         learner = functools.partial(ModelOptimizer, {self._policy_id: spec}, config.devices, runtime.child())
-        search: SearchConfig = spec.config.search  # type: ignore[attr-defined]  # see above
+        search: SearchConfig = spec.config.search  # type: ignore[attr-defined]  # it searches
         if config.gate.simulations is not None:
             search = search.model_copy(update={"simulations": config.gate.simulations})
         policy = local.graph(self._policy_id).actor() or spec

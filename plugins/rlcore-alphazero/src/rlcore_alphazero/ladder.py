@@ -9,9 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
+from rlcore.checkpoint import load_tree
 from rlcore.errors import UserError
 from rlcore.model import BatchedModel
-from rlcore.saved_policies import SavedPolicy, read_policies
+from rlcore.replay_memory import REPLAY
+from rlcore.saved_policies import read_policy
 from rlcore.tree_search.leaves import Predict
 from rlcore.tree_search.matches import compare
 from rlcore.tree_search.mistakes import mistakes_by_part, mistakes_of
@@ -24,7 +26,7 @@ from rlcore.tree_search.settings import SearchConfig
 class LadderConfig:
     """``openings`` random ones of up to ``opening_moves`` moves are played from every place; ``mcts`` are the
     simulations of plain Monte Carlo tree search, ``simulations`` those of the run's own versions (null: its own).
-    ``checkpoints`` are the iterations whose checkpoints take part (none: all)."""
+    ``checkpoints`` are the iterations whose checkpoints take part (none: all), ``policy`` names one of several."""
 
     mcts: tuple[int, ...] = (100, 400, 1600)
     openings: int = 20
@@ -32,6 +34,7 @@ class LadderConfig:
     simulations: int | None = None
     checkpoints: tuple[int, ...] = ()
     seed: int = 0
+    policy: str | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,7 @@ def versions_of(
     if missing:
         raise UserError(f"{run}: no checkpoint of iteration {', '.join(map(str, missing))}")
     numbers = list(config.checkpoints) or numbers
-    saved = [_only(read_policies(folder / str(number)), run) for number in numbers]
+    saved = [read_policy(folder / str(number), config.policy) for number in numbers]
     model = saved[0].run.rules(trust) if saved and saved[0].run is not None else None
     if model is None:
         raise UserError(f"{run}: no checkpoint of a run whose environment has rules to play by")
@@ -122,14 +125,5 @@ def versions_of(
     return model, versions
 
 
-def _only(saved: dict[str, SavedPolicy], run: Path | str) -> SavedPolicy:
-    if len(saved) != 1:
-        raise UserError(f"{run}: a ladder is for runs of one policy, this one has {', '.join(sorted(saved))}")
-    return next(iter(saved.values()))
-
-
 def _env_steps(checkpoint: Path) -> int:
-    from rlcore.checkpoint import load_tree
-    from rlcore.replay_memory import REPLAY
-
     return int(load_tree(checkpoint, leave_out=(REPLAY,))[1]["env_steps"])

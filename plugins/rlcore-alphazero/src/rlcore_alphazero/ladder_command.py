@@ -19,18 +19,32 @@ from rlcore_alphazero.showing import draw, mistakes_table, table, trees
 @click.option("--mcts", default="100,400,1600", show_default=True, help="Simulations of plain searches, by commas.")
 @click.option("--simulations", type=click.IntRange(min=1), help="Of the run's versions; else as in self-play.")
 @click.option("--checkpoints", default="", help="Iterations, by commas, whose versions take part; else all.")
+@click.option("--policy", metavar="ID", help="Which one, where the run has several.")
 @click.option("--seed", default=0, show_default=True)
 @click.option("--trust", is_flag=True, help="Import the modules that the checkpoints name.")
 def ladder(
-    run: Path, openings: int, mcts: str, simulations: int | None, checkpoints: str, seed: int, trust: bool
+    run: Path,
+    openings: int,
+    mcts: str,
+    simulations: int | None,
+    checkpoints: str,
+    policy: str | None,
+    seed: int,
+    trust: bool,
 ) -> None:
     """Play the checkpoints of RUN against a random player, plain Monte Carlo tree search and each other.
 
     The table goes to stdout, and with a picture into RUN as ladder.json and ladder.png. Where the game is solved,
     mistakes are counted as well: a second table, in the picture, and in RUN as mistakes.json.
     """
-    chosen = _numbers(checkpoints)
-    config = LadderConfig(_numbers(mcts), openings, simulations=simulations, checkpoints=chosen, seed=seed)
+    config = LadderConfig(
+        mcts=_numbers(mcts),
+        openings=openings,
+        simulations=simulations,
+        checkpoints=_numbers(checkpoints),
+        seed=seed,
+        policy=policy,
+    )
     model, versions = versions_of(run, config, trust)
     judged = list(judge(model, versions))
     if judged:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
 
 from rlcore.optim import SGD, Adam, UpdateRule
 from rlcore.policy_optimizer import OptimizerConfig
 from rlcore.schedule import PositiveSchedule
-from rlcore_es.shaping import CentredRanks, Shaping
+from rlcore_es.shaping import BestDirections, CentredRanks, Shaping
 
 
 class AdamRule(BaseModel):
@@ -69,3 +69,9 @@ class ESConfig(OptimizerConfig):
     #: With more evaluators, actors stand between them and the driver, each with so many below it at most.
     fan_out: int = Field(64, ge=2)
     seed: int = Field(0, ge=0)
+
+    @model_validator(mode="after")
+    def _as_many_as_there_are(self) -> ESConfig:
+        if isinstance(self.shaping, BestDirections) and self.shaping.top > self.pairs:
+            raise ValueError(f"shaping.top: {self.shaping.top} of {self.pairs} pairs: at most all of them count")
+        return self

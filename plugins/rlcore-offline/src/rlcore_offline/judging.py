@@ -10,21 +10,28 @@ from rlcore.batch import ACTION_LOGP, REWARDS, START
 from rlcore.errors import UserError
 from rlcore.known import framework_of
 from rlcore.policy_graph import PolicyGraph
-from rlcore.saved_policies import SavedPolicy, read_policies
+from rlcore.saved_policies import read_policy
 from rlcore_offline.estimates import Estimates, estimate, padded
 from rlcore_offline.filtering import filtered
 from rlcore_offline.sources import load
 
 
 def judge(
-    path: Path | str, dataset: str, *, gamma: float | None = None, seed: int = 0, trust: bool = False
+    path: Path | str,
+    dataset: str,
+    *,
+    policy: str | None = None,
+    gamma: float | None = None,
+    seed: int = 0,
+    trust: bool = False,
 ) -> Estimates:
-    """Estimates for the policy of a run or checkpoint; ``gamma`` left out is that which it learnt with.
+    """Estimates for the policy of a run or checkpoint, which ``policy`` names where there are several; ``gamma`` left
+    out is that which it learnt with.
 
     Raises ``UserError`` where the dataset does not say how likely its actions were, is of other spaces, or the policy
     cannot say how likely an action is.
     """
-    saved = _only(path)
+    saved = read_policy(path, policy)
     recorded = load(dataset)
     batch = recorded.batch
     if recorded.spaces != saved.spaces:
@@ -40,10 +47,3 @@ def judge(
     discount = graph.config.discount if gamma is None else gamma
     episodes = padded(ratios, batch[REWARDS].astype(np.float64), batch.cuts[START], discount)
     return estimate(episodes, np.random.default_rng(seed))
-
-
-def _only(path: Path | str) -> SavedPolicy:
-    saved = read_policies(path)
-    if len(saved) != 1:
-        raise UserError(f"{path} has several policies: {', '.join(sorted(saved))}")
-    return next(iter(saved.values()))
