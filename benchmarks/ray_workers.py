@@ -107,20 +107,9 @@ SMALL = {"algorithm": "ppo", "env": "CartPole-v1", "evaluators": {"envs": 8, "fr
 
 def makers(settings: Mapping[str, Any] = SMALL) -> EvaluatorMaker:
     """What makes the evaluators of a run."""
-    made: list[EvaluatorMaker] = []
-    init = EvaluatorMaker.__init__
-
-    # The parts of a run keep their maker to themselves, and it is what its workers are made of.
-    def noting(self: EvaluatorMaker, *arguments: Any, **named: Any) -> None:
-        init(self, *arguments, **named)
-        made.append(self)
-
-    EvaluatorMaker.__init__ = noting  # type: ignore[method-assign]
-    try:
-        build_parts(resolve(settings), load_hooks([]), {}).close()
-    finally:
-        EvaluatorMaker.__init__ = init  # type: ignore[method-assign]
-    return made[0]
+    parts = build_parts(resolve(settings), load_hooks([]), {})
+    parts.close()
+    return parts.maker
 
 
 def starts(runtime: RayRuntime, maker: EvaluatorMaker) -> None:

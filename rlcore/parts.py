@@ -38,6 +38,8 @@ class Parts:
     """The parts of one run, built and not yet used."""
 
     runtime: Runtime
+    #: What makes evaluators like those of the run, without a runtime of their own.
+    maker: EvaluatorMaker
     #: The environment's spaces, before the filter.
     spaces: Mapping[str, Spaces]
     #: A framework-free twin of each policy, as it was at the start; None where there is none.
@@ -106,16 +108,17 @@ def _build_around(
         config.evaluation.video_episodes,
     )
     runtime = start_runtime(config.runtime)
-    maker = replace(maker, runtime=runtime)
+    here = replace(maker, runtime=runtime)
     try:
-        evaluators = _start_evaluators(maker, config.evaluators, runtime, env, hooks)
+        evaluators = _start_evaluators(here, config.evaluators, runtime, env, hooks)
         optimizers = [_made(one, evaluators, runtime, config.stop) for one in trainings]
         if starts:
             evaluators.set_filters({policy_id: start.filter_states for policy_id, start in starts.items()})
     except BaseException:
         runtime.close()
         raise
-    return Parts(runtime, spaces, actors, evaluators, optimizers, Evaluation(maker.for_evaluation, config.seed))
+    evaluation = Evaluation(here.for_evaluation, config.seed)
+    return Parts(runtime, maker, spaces, actors, evaluators, optimizers, evaluation)
 
 
 def start_runtime(settings: RuntimeSettings) -> Runtime:

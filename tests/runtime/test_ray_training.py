@@ -15,7 +15,8 @@ from support.workers import Sampling
 
 import rlcore
 from rlcore.errors import ConfigError, EnvError
-from rlcore.evaluator_maker import EvaluatorMaker
+from rlcore.hooks import load_hooks
+from rlcore.parts import build_parts
 from rlcore.resolve import resolve
 from rlcore.runtime.base import Runtime
 from rlcore.testing.environments import CountEnv
@@ -201,18 +202,9 @@ def test_B046_an_exception_in_an_environment_reaches_the_user_as_itself() -> Non
 
 def test_a_worker_that_samples_imports_no_framework_and_stays_small(ray_runtime: Runtime) -> None:
     pytest.importorskip("rlcore_torch")
-    makers: list[EvaluatorMaker] = []
-    init = EvaluatorMaker.__init__
-
-    def noting(self: EvaluatorMaker, *arguments: Any, **named: Any) -> None:
-        init(self, *arguments, **named)
-        makers.append(self)
-
-    config = on("inline", 1, algorithm="ppo", framework="torch")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(EvaluatorMaker, "__init__", noting)
-        Trainer(config).close()
-    worker = ray_runtime.spawn(functools.partial(Sampling, functools.partial(makers[0].sampler, 0)))
+    parts = build_parts(resolve(on("inline", 1, algorithm="ppo", framework="torch")), load_hooks([]), {})
+    parts.close()
+    worker = ray_runtime.spawn(functools.partial(Sampling, functools.partial(parts.maker.sampler, 0)))
     for _ in range(3):
         assert ray_runtime.get(worker.submit("sample")) == 128
     modules, memory = ray_runtime.get([worker.submit("modules"), worker.submit("own_memory")])
