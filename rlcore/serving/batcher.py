@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rlcore.columns import Columns, length, take
+from rlcore.columns import Columns, concatenate, length, take
 from rlcore.errors import UserError
 from rlcore.loading import Memory, TrainedPolicy
 
@@ -119,7 +119,7 @@ class Batcher:
     def _act(self, jobs: Sequence[Job]) -> None:
         try:
             self.calls += 1
-            actions, memory = self._policy.act_on(_joined([job.obs for job in jobs]), _joined_memory(jobs))
+            actions, memory = self._policy.act_on(concatenate([job.obs for job in jobs]), _joined_memory(jobs))
             self.acted += length(actions)
         except UserError as error:
             if len(jobs) > 1:
@@ -139,15 +139,6 @@ class Batcher:
             own = slice(start, start + job.rows)
             job.finish(take(actions, own), Memory(tuple(part[own] for part in memory.state), memory.t[own]))
             start += job.rows
-
-
-def _joined(parts: Sequence[Columns]) -> Columns:
-    first = parts[0]
-    if len(parts) == 1:
-        return first
-    if isinstance(first, dict):
-        return {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in first}
-    return np.concatenate(parts)  # type: ignore[arg-type]
 
 
 def _joined_memory(jobs: Sequence[Job]) -> Memory:

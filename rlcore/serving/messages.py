@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from rlcore.columns import Columns, leaf_spaces, length, take
+from rlcore.columns import Columns, concatenate, leaf_spaces, length, take
 from rlcore.errors import SpaceError
 from rlcore.loading import Memory, TrainedPolicy
 from rlcore.structured import in_structure
@@ -98,8 +98,7 @@ class Conversation:
             if single:
                 raise SpaceError("this is one; send it as 'observation'")
             return obs
-        rows = [self._one(one) for one in given]
-        return {leaf: np.concatenate([row[leaf] for row in rows]) for leaf in rows[0]}
+        return concatenate([self._one(one) for one in given])
 
     def _memory(self, key: str, given: Any, n: int) -> Memory:
         begun = self._policy.begin(n)

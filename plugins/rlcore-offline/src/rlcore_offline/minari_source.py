@@ -26,7 +26,7 @@ from rlcore.batch import (
     SampleBatch,
     T,
 )
-from rlcore.columns import Array, Columns, leaf_spaces, to_table
+from rlcore.columns import Array, Columns, concatenate, leaf_spaces, to_table
 from rlcore.errors import UserError
 from rlcore_offline.dataset import Dataset
 from rlcore_offline.network_actions import from_env
@@ -103,5 +103,6 @@ def _at(value: Any, leaf: str) -> Any:
 
 
 def _concatenated(parts: Sequence[dict[str, Array]]) -> Columns:
-    joined = {leaf: np.concatenate([part[leaf] for part in parts]) for leaf in parts[0]}
+    joined = concatenate(parts)
+    assert isinstance(joined, dict)
     return joined[""] if set(joined) == {""} else joined
